@@ -1,0 +1,80 @@
+# Needs Python 3.11, make and a package registry. Everything else is installed into .venv.
+#   make demo    trains on handwritten digits with two workers
+#   make test    runs every check and every test
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+BIN := .venv/bin
+UV := $(BIN)/uv pip install --python $(BIN)/python
+STAMPS := .venv/.stamps
+
+export UV_HTTP_TIMEOUT ?= 300
+
+.PHONY: help setup torch frameworks mpi demo test lint fmt soak bench lock clean
+
+help:            ## Lists the targets.
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMPS)/project            ## Makes .venv with Bireme and the development tools.
+torch: $(STAMPS)/torch              ## Adds PyTorch and Lightning (4.7 GB).
+frameworks: $(STAMPS)/frameworks mpi ## Adds every framework that the examples use, and Open MPI.
+
+demo: setup torch                   ## Trains on handwritten digits with two workers.
+	$(BIN)/bireme run examples/pytorch-digits/train.py --workers 2
+
+test: setup frameworks lint         ## Runs every check and every test.
+	$(BIN)/pytest
+
+lint: setup                         ## Checks format, style, types and import layers.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: setup                          ## Formats the code and applies safe fixes.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+soak: setup frameworks              ## Hammers for a long time.
+	$(BIN)/pytest -m soak --soak
+
+bench: setup frameworks             ## Measures against rivals in the same run.
+	$(BIN)/python -m benchmarks
+
+lock: $(STAMPS)/uv                  ## Renews the lock files.
+	$(COMPILE) --universal --extra dev -o requirements.lock
+	$(COMPILE) $(ALL_FRAMEWORKS) -c requirements.lock -o frameworks.lock
+	$(COMPILE) --extra torch -c requirements.lock -c frameworks.lock -o torch.lock
+
+clean:                              ## Removes the environment and everything that tools left behind.
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links pyproject.toml
+ALL_FRAMEWORKS := --extra jax --extra mpi --extra paddle --extra tensorflow --extra torch --extra xgboost
+
+$(STAMPS)/uv:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Bireme needs Python 3.11, this is " + sys.version'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --disable-pip-version-check uv==$(UV_VERSION)
+	mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/project: $(STAMPS)/uv requirements.lock pyproject.toml
+	$(UV) --require-hashes -r requirements.lock
+	$(UV) --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(STAMPS)/torch: $(STAMPS)/project torch.lock
+	$(UV) --require-hashes -r torch.lock
+	touch $@
+
+$(STAMPS)/frameworks: $(STAMPS)/torch frameworks.lock
+	$(UV) --require-hashes -r frameworks.lock
+	touch $@
+
+# Debian's Open MPI, where this user may install it.
+mpi:
+	@if command -v mpirun >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin; \
+	else echo "mpirun is not installed: the MPI examples are skipped. To have them: sudo apt-get install openmpi-bin"; fi

@@ -1,0 +1,1 @@
+"""Where replicas run: each backend sees, starts and stops; none decides."""

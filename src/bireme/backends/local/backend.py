@@ -1,0 +1,207 @@
+"""What is seen and done on this machine for one run: the local backend."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bireme import errors
+from bireme.backends.local import agents, entries, processes
+from bireme.backends.local.agents import AgentServer
+from bireme.backends.local.cgroups import Cgroups, kill_all
+from bireme.backends.local.entries import Entry, Gone, Known
+from bireme.backends.local.launch import Launcher
+from bireme.backends.local.processes import Program
+from bireme.backends.local.programs import LOOPBACK, Placed, Site
+from bireme.backends.local.replica import ReplicaRun
+from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
+from bireme.model.job import Job
+from bireme.model.pods import GPU_SUFFIXES
+from bireme.model.replicas import (
+    Address,
+    Addresses,
+    Admission,
+    Fault,
+    Granted,
+    Observation,
+    Replica,
+    Waiting,
+)
+from bireme.model.stored import Stored
+from bireme.runs.directory import RunDirectory
+from bireme.runs.journal import Journal
+from bireme.runs.ledger import Grant, Ledger
+
+_SWEEP_PATIENCE = 10.0
+
+
+class LocalBackend:
+    """Runs the replicas of one run as process groups that die with this process."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        site: Site,
+        ledger: Ledger,
+        launcher: Launcher,
+        cgroups: Cgroups | None,
+        tasks: asyncio.TaskGroup,
+        changed: Callable[[], None],
+    ) -> None:
+        self._run = run
+        self._site = site
+        self._ledger = ledger
+        self._launcher = launcher
+        self._cgroups = cgroups
+        self._tasks = tasks
+        self._changed = changed
+        self._journal: Journal[Entry] = Journal(site.folder / "journal.jsonl", Entry)
+        self._left: dict[str, Known] = {}
+        self._runs: dict[str, ReplicaRun] = {}
+        self._faults: list[Fault] = []
+        self._admission: Admission | None = None
+        self._grant: Grant | None = None
+        self._agents: AgentServer | None = None
+
+    def recover(self) -> None:
+        """Learn from the journal what an earlier runner left, and end what is still alive of it."""
+        self._left = entries.replay(list(self._journal.read()))
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Kill every process that carries the mark of this run until none is left."""
+        end = time.monotonic() + _SWEEP_PATIENCE
+        for group in self._cgroups.groups(self._site.run) if self._cgroups else []:
+            kill_all(group)
+            group.remove()
+        while (alive := processes.marked(self._site.run)) and time.monotonic() < end:
+            processes.kill(alive)
+            time.sleep(0.005)
+
+    async def see(self, key: str, stored: Stored) -> Observation:
+        for name, run in list(self._runs.items()):
+            if run.fault is not None:
+                self._faults.append(Fault(name, run.fault, final=True))
+                self._journal.append(Gone(run.placed.uid, time.time()))
+                del self._runs[name]
+        faults, self._faults = tuple(self._faults), []
+        return Observation(tuple(self.replicas()), self._admission, faults)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the run still has resources."""
+        return self._admission is not None
+
+    def replicas(self) -> list[Replica]:
+        return [one.replica() for one in self._left.values()] + [one.replica() for one in self._runs.values()]
+
+    def pids(self) -> dict[str, dict[str, int]]:
+        return {name: run.pids for name, run in self._runs.items()}
+
+    async def publish(self, key: str, files: tuple[File, ...]) -> None:
+        folder = self._site.folder / "files"
+        for file in files:
+            _keep(folder / file.path.lstrip("/"), file)
+        if files and self._agents is None:
+            self._listen(folder)
+
+    def close(self) -> None:
+        if self._agents is not None:
+            self._agents.close()
+
+    async def act(self, key: str, job: Job, action: Action) -> None:
+        match action:
+            case Admit():
+                self._admit(action)
+            case Release():
+                self._ledger.release(self._run.id)
+                self._admission, self._grant = None, None
+                self._changed()
+            case Start():
+                self._start(action)
+            case Stop(replica, uid, grace):
+                self._stop(replica, uid, grace)
+            case Abandon(replica, uid):
+                self._stop(replica, uid, 0.0)
+
+    def _listen(self, folder: Path) -> None:
+        """Stand in for ssh: what the launcher's mpirun starts on another host is started in that worker."""
+        address = self._site.folder / "agent"
+        text = agents.script(sys.executable, address)
+        for place in (folder / "etc/mpi/kubexec.sh", folder / "bin/ssh"):
+            _keep(place, File(str(place), text, 0o555))
+        self._agents = AgentServer(address, self._worker, self._tasks)
+
+    def _worker(self, name: str) -> Program | None:
+        run = self._runs.get(name)
+        return run.within() if run is not None and run.replica().ready else None
+
+    def _admit(self, action: Admit) -> None:
+        before = self._admission
+        try:
+            answer = self._ledger.admit(self._run.id, action.attempt, action.demands, time.time())
+        except errors.NoRoom as error:
+            self._faults.append(Fault(action.demands[0].replica, str(error), final=True))
+            self._changed()
+            return
+        if isinstance(answer, Grant):
+            book = {
+                name: Address(LOOPBACK, dict(answer.ports.get(name, {})))
+                for name in (one.replica for one in action.demands)
+            }
+            self._grant = answer
+            self._admission = Granted(action.attempt, frozenset(book), Addresses(book))
+        else:
+            self._admission = Waiting(action.attempt, answer.reason)
+        if self._admission != before:
+            self._changed()
+
+    def _start(self, action: Start) -> None:
+        if action.replica in self._runs or any(
+            known.began.replica == action.replica for known in self._left.values()
+        ):
+            return
+        placed = Placed(action, secrets.token_hex(8), self._devices(action))
+        run = ReplicaRun(
+            placed, self._site, self._launcher, self._cgroups, self._journal.append, self._changed
+        )
+        self._runs[action.replica] = run
+        self._tasks.create_task(run.live())
+
+    def _devices(self, action: Start) -> tuple[str, ...] | None:
+        granted = self._grant.devices.get(action.replica, {}) if self._grant else {}
+        ids = tuple(id for name, ids in granted.items() if name.endswith(GPU_SUFFIXES) for id in ids)
+        return ids or None
+
+    def _stop(self, replica: str, uid: str, grace: float | None) -> None:
+        if self._left.pop(uid, None) is not None:
+            self._journal.append(Gone(uid, time.time()))
+            self._changed()
+            return
+        run = self._runs.get(replica)
+        if run is not None and run.placed.uid == uid:
+            self._tasks.create_task(self._stopped(replica, run, grace))
+
+    async def _stopped(self, replica: str, run: ReplicaRun, grace: float | None) -> None:
+        await run.stop(grace)
+        if self._runs.get(replica) is run:
+            del self._runs[replica]
+        self._changed()
+
+
+def _keep(path: Path, file: File) -> None:
+    """Replace a shared file if it differs; readers see the old or the new one, never half of it."""
+    with contextlib.suppress(OSError):
+        if path.read_text() == file.text:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(file.text)
+    os.chmod(new, file.mode)
+    new.replace(path)

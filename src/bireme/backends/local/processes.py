@@ -1,0 +1,150 @@
+"""How is one program started, waited for and ended, so that nothing of it lingers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from bireme.runtime import linux
+
+MARK = "BIREME_RUN"
+"""The variable that every process of a run carries: `<run>/<attempt>`."""
+
+_POLL = 0.05
+
+
+class Program(Struct, frozen=True):
+    """One program, complete: what is executed, with what, where and within which limits."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    folder: str
+    cgroups: tuple[str, ...] = ()
+    """Files into which the process writes itself before it becomes the program."""
+    mounts: tuple[tuple[str, str, bool], ...] = ()
+    """Source, target and whether it is read-only."""
+
+
+class Output(Struct, frozen=True):
+    """The write ends that a program gets as its standard output and error."""
+
+    stdout: int
+    stderr: int
+
+
+class Process(Protocol):
+    """A started program, whoever started it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    async def wait(self) -> int:
+        """Wait for its end: the exit code, or 128 and the signal's number."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole process group; harmless once it is gone."""
+
+
+class NotStarted(Exception):
+    """The program could not be started; the text says why."""
+
+
+class Spawned:
+    """A child of this process."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    async def wait(self) -> int:
+        if hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):
+                await _readable(os.pidfd_open(self.pid))
+        while self._popen.poll() is None:
+            await asyncio.sleep(_POLL)
+        return exit_code(self._popen.returncode)
+
+    def signal(self, number: int) -> None:
+        if self._popen.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+def spawn(program: Program, output: Output, stdin: int = subprocess.DEVNULL) -> Spawned:
+    """Start a program as a child that dies with this process."""
+    try:
+        popen = subprocess.Popen(
+            program.argv,
+            cwd=program.folder,
+            env=program.environment,
+            stdin=stdin,
+            stdout=output.stdout,
+            stderr=output.stderr,
+            start_new_session=True,
+            preexec_fn=_preparation(program),
+        )
+    except FileNotFoundError as error:
+        missing = error.filename or program.argv[0]
+        what = "no such folder" if missing == program.folder else "no such program"
+        raise NotStarted(f"{what}: {missing}") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotStarted(f"{program.argv[0]}: {error}") from error
+    return Spawned(popen)
+
+
+def exit_code(returncode: int) -> int:
+    """An exit code as a kubelet reports it: a signal is 128 and its number."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
+def marked(run: str) -> set[int]:
+    """Processes that carry the mark of a run, wherever they have wandered to; Linux only."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()} - {os.getpid()}
+        found = {pid for pid in pids if (linux.variable_of(pid, MARK) or "").startswith(f"{run}/")}
+    return {pid for pid in found if (entry := linux.process(pid)) is not None and not entry.zombie}
+
+
+def kill(pids: set[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def start_time(pid: int) -> int:
+    """When a process started, in clock ticks since boot; with the pid it names a process for ever."""
+    return linux.start_time(pid) or 0
+
+
+def _preparation(program: Program) -> Callable[[], None]:
+    parent = os.getpid()
+
+    def prepare() -> None:
+        linux.die_with_parent(parent)
+        linux.join_cgroups(program.cgroups)
+        linux.mount_privately(program.mounts)
+
+    return prepare
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

@@ -1,0 +1,197 @@
+"""What does a container become here: a program with its environment, folder, volumes and limits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from bireme.backends.local.processes import MARK, Program
+from bireme.core import podenv
+from bireme.model.decisions import Start
+from bireme.model.pods import (
+    Claim,
+    Container,
+    EmptyDir,
+    HostPath,
+    Mount,
+    OtherVolume,
+    RefFiles,
+    Volume,
+)
+
+LOOPBACK = "127.0.0.1"
+
+_WEAK = {"GLOO_SOCKET_IFNAME": "lo0" if os.uname().sysname == "Darwin" else "lo"}
+"""Ranks on one machine talk over loopback, whatever its other interfaces are; the user may say otherwise."""
+
+
+class Site(Struct, frozen=True):
+    """What this machine supplies to the replicas of one run in place of an image and a cluster."""
+
+    run: str
+    """The run's id."""
+    namespace: str
+    folder: Path
+    """The run directory."""
+    cwd: str
+    environment: Mapping[str, str]
+    python: str
+    """The interpreter that `python` means."""
+    references: podenv.References
+    claims: Path
+    """Where persistent volume claims live that no flag names."""
+    volumes: Mapping[str, str] = {}
+    """Claim name to folder, from `--volume`."""
+    maps: Mapping[str, str] = {}
+    """Path of the image to path of this machine, from `--map`."""
+    mounts_work: bool = False
+    """Whether a rank can be given a private mount namespace."""
+
+
+class Placed(Struct, frozen=True):
+    """What one replica was granted: its uid and its devices."""
+
+    start: Start
+    uid: str
+    devices: tuple[str, ...] | None = None
+    """Ids of its GPUs; None when it asked for none and may see what there is."""
+
+
+def compose(site: Site, placed: Placed, container: Container, cgroups: tuple[str, ...]) -> Program:
+    """Put a container's program together; raises podenv.Unresolved for a value that nobody supplies."""
+    start = placed.start
+    volumes = {one.name: one for one in start.pod.volumes}
+    mounts = [_mounted(site, placed, one, volumes[one.volume]) for one in container.mounts]
+    facts = podenv.Facts(
+        name=start.replica,
+        namespace=site.namespace,
+        uid=placed.uid,
+        ip=LOOPBACK,
+        node=os.uname().nodename,
+        labels=start.pod.labels,
+        annotations=start.pod.annotations,
+    )
+    environment = podenv.environment(container, facts, site.references, _inherited(site, placed))
+    environment |= {
+        f"BIREME_VOLUME_{_variable(one.volume)}": source
+        for one, (source, _, _) in zip(container.mounts, mounts, strict=True)
+    }
+    argv = podenv.argv(container, environment)
+    folder = container.working_dir or site.cwd
+    files = site.folder / "files"
+    if files.is_dir():
+        mounts += [(str(one), f"/etc/{one.name}", True) for one in (files / "etc").iterdir()]
+    mapped = [(source, target, False) for target, source in site.maps.items()]
+    if site.mounts_work:
+        mounts = mapped + mounts
+    else:
+        moved = {target: source for source, target, _ in (*mapped, *mounts)}
+        argv = tuple(_moved(part, moved) for part in argv)
+        environment = {
+            name: _moved(value, moved) if name in {one.name for one in container.env} else value
+            for name, value in environment.items()
+        }
+        folder, mounts = _moved(folder, moved), []
+    return Program(
+        argv=(_executable(site, argv[0], environment), *argv[1:]),
+        environment=environment,
+        folder=folder,
+        cgroups=cgroups,
+        mounts=tuple(mounts),
+    )
+
+
+def volume_folder(site: Site, placed: Placed, volume: Volume) -> Path:
+    """The folder that stands for a volume here; made if absent."""
+    match volume.source:
+        case HostPath(path):
+            return Path(path)
+        case Claim(name):
+            folder = Path(site.volumes[name]) if name in site.volumes else site.claims / name
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+        case EmptyDir() | OtherVolume():
+            folder = site.folder / "volumes" / placed.uid / volume.name
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+        case RefFiles():
+            return _ref_files(site, placed, volume.name, volume.source)
+
+
+def is_python(word: str) -> bool:
+    """Whether a command's first word asks for the interpreter."""
+    name = os.path.basename(word)
+    return name in ("python", "python3") or (name.startswith("python3.") and name[8:].isdecimal())
+
+
+def _inherited(site: Site, placed: Placed) -> dict[str, str]:
+    values = dict(site.environment)
+    start = placed.start
+    # `python` in a shell line must be the same interpreter as `python` in a command.
+    folders = [
+        str(site.folder / "files" / "bin"),
+        os.path.dirname(site.python),
+        values.get("PATH", os.defpath),
+    ]
+    values["PATH"] = os.pathsep.join(folders if Path(folders[0]).is_dir() else folders[1:])
+    for name, value in _WEAK.items():
+        values.setdefault(name, value)
+    values |= {
+        MARK: f"{site.run}/{start.attempt}",
+        "BIREME_RUN_DIR": str(site.folder),
+        "BIREME_REPLICA": start.replica,
+        "BIREME_ROLE": start.role,
+        "BIREME_ATTEMPT": str(start.attempt),
+    }
+    if placed.devices is not None:
+        values["CUDA_VISIBLE_DEVICES"] = ",".join(placed.devices)
+    return values
+
+
+def _mounted(site: Site, placed: Placed, mount: Mount, volume: Volume) -> tuple[str, str, bool]:
+    folder = volume_folder(site, placed, volume)
+    source = folder / mount.sub_path if mount.sub_path else folder
+    if mount.sub_path and not source.exists():
+        source.mkdir(parents=True)
+    read_only = mount.read_only or (isinstance(volume.source, Claim) and volume.source.read_only)
+    return str(source.absolute()), mount.path, read_only
+
+
+def _ref_files(site: Site, placed: Placed, name: str, source: RefFiles) -> Path:
+    keys = site.references.get((source.kind, source.name))
+    if keys is None and not source.optional:
+        raise podenv.Unresolved(f"{source.kind} {source.name} (volume {name})")
+    folder = site.folder / "volumes" / placed.uid / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for key, path in (source.items or {key: key for key in keys or {}}).items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text((keys or {}).get(key, ""))
+    return folder
+
+
+def _executable(site: Site, word: str, environment: Mapping[str, str]) -> str:
+    if is_python(word) and os.path.basename(word) == word:
+        return site.python
+    if "/" in word:
+        return word
+    return shutil.which(word, path=environment.get("PATH")) or word
+
+
+def _moved(text: str, moved: Mapping[str, str]) -> str:
+    """Replace the paths of an image by the paths that supply them, where nothing can be mounted."""
+    for target, source in sorted(moved.items(), key=lambda item: -len(item[0])):
+        stem = target.rstrip("/")
+        if text == stem or text.startswith(stem + "/"):
+            return source.rstrip("/") + text[len(stem) :]
+        if f"={stem}/" in text or f":{stem}/" in text:
+            return text.replace(f"={stem}/", f"={source}/").replace(f":{stem}/", f":{source}/")
+    return text
+
+
+def _variable(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name).upper()

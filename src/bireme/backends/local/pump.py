@@ -1,0 +1,115 @@
+"""How does a program's output reach its log file without costing the training anything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+
+from bireme import errors
+from bireme.runs.logs import LogWriter, Stream
+
+_PAUSE = 0.02
+"""Seconds between two reads of one pipe: a chatty program wakes us at most fifty times a second."""
+_CHUNK = 1 << 16
+
+
+class Pump:
+    """Reads one pipe into a sink until it is closed."""
+
+    def __init__(self, sink: Callable[[bytes], None]) -> None:
+        self._sink = sink
+        self._loop = asyncio.get_running_loop()
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        self._timer: asyncio.TimerHandle | None = None
+        self._open = True
+        self._listen()
+
+    def started(self) -> None:
+        """The program has its own copy of the write end now."""
+        os.close(self.write_end)
+
+    def finish(self) -> None:
+        """Take what is still in the pipe and close it; whoever holds the other end is on his own."""
+        if not self._open:
+            return
+        while self._take():
+            pass
+        self._close()
+
+    def _listen(self) -> None:
+        self._timer = None
+        if self._open:
+            self._loop.add_reader(self._read_end, self._ready)
+
+    def _ready(self) -> None:
+        self._loop.remove_reader(self._read_end)
+        if self._take():
+            self._timer = self._loop.call_later(_PAUSE, self._listen)
+        elif self._open:
+            self._listen()
+
+    def _take(self) -> bool:
+        """Move one chunk; False when there is nothing now or nothing more."""
+        if not self._open:
+            return False
+        try:
+            data = os.read(self._read_end, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._close()
+            return False
+        self._sink(data)
+        return True
+
+    def _close(self) -> None:
+        self._open = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._read_end)
+        with contextlib.suppress(OSError):
+            os.close(self._read_end)
+
+
+class Sink:
+    """Takes what a container prints to its log; a full disk costs log lines, never the training."""
+
+    def __init__(self, writer: LogWriter, complain: Callable[[str], None]) -> None:
+        self._writer = writer
+        self._complain = complain
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def stdout(self, data: bytes) -> None:
+        self._feed(Stream.STDOUT, data)
+
+    def stderr(self, data: bytes) -> None:
+        self._feed(Stream.STDERR, data)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            self._writer.close(time.time())
+        except errors.BiremeError as error:
+            self._complain(str(error))
+
+    def _feed(self, stream: Stream, data: bytes) -> None:
+        try:
+            self._writer.feed(stream, data, time.time())
+        except errors.BiremeError as error:
+            self._complain(str(error))
+        if self._timer is None:
+            self._tick()
+
+    def _tick(self) -> None:
+        """Show unfinished lines when they are due."""
+        self._timer = None
+        now = time.time()
+        due = self._writer.tick(now)
+        if due is not None:
+            self._timer = self._loop.call_later(max(0.0, due - now), self._tick)

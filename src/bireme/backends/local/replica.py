@@ -1,0 +1,284 @@
+"""How does one replica live here: its containers, as a kubelet would keep them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from bireme.backends.local import cgroups, processes, programs
+from bireme.backends.local.cgroups import Cgroups, Group
+from bireme.backends.local.entries import Began, Ended, Entry, Gone, Over, Ran
+from bireme.backends.local.launch import Launcher
+from bireme.backends.local.processes import NotStarted, Output, Process, Program
+from bireme.backends.local.programs import Placed, Site
+from bireme.backends.local.pump import Pump, Sink
+from bireme.core import podenv, podlife
+from bireme.core.podlife import ContainerState, InPlace, Life
+from bireme.model.pods import Container
+from bireme.model.quantities import show_memory
+from bireme.model.replicas import Loss, Replica, ReplicaPhase
+from bireme.runs.logs import LogWriter
+
+EVICTED = -1
+"""The exit code that a launcher answers when it lost the process with its zygote."""
+
+
+class ReplicaRun:
+    """A replica that this runner started."""
+
+    def __init__(
+        self,
+        placed: Placed,
+        site: Site,
+        launcher: Launcher,
+        groups: Cgroups | None,
+        note: Callable[[Entry], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self.placed = placed
+        self.fault: str | None = None
+        self._site = site
+        self._launcher = launcher
+        self._cgroups = groups
+        self._note = note
+        self._changed = changed
+        self._states: dict[str, ContainerState] = {}
+        self._running: dict[str, Process] = {}
+        self._groups: dict[str, Group | None] = {}
+        self._life = Life(ReplicaPhase.PENDING)
+        self._loss, self._reason, self._message = Loss.CRASH, "", ""
+        self._stopping = False
+        self._complained = False
+        self._woken = asyncio.Event()
+        start = placed.start
+        now = time.time()
+        note(Began(placed.uid, start.replica, start.role, start.index, start.attempt, now))
+
+    def replica(self) -> Replica:
+        """What is seen of it now."""
+        start, life = self.placed.start, self._life
+        return Replica(
+            name=start.replica,
+            role=start.role,
+            index=start.index,
+            attempt=start.attempt,
+            uid=self.placed.uid,
+            phase=life.phase,
+            ready=life.ready,
+            stopping=self._stopping,
+            restarts=life.restarts,
+            loss=self._loss,
+            exit_code=life.exit_code,
+            reason=self._reason,
+            message=self._message,
+        )
+
+    @property
+    def _label(self) -> str:
+        return f"{self.placed.start.replica}.{self.placed.start.attempt}"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        return {name: process.pid for name, process in self._running.items()}
+
+    def within(self) -> Program:
+        """What another program needs to run inside this replica, beside its main container."""
+        start = self.placed.start
+        container = self._container(start.main)
+        group = self._groups.get(container.name)
+        return programs.compose(self._site, self.placed, container, tuple(group.procs) if group else ())
+
+    async def live(self) -> None:
+        """Keep the replica until it is over, as a kubelet does."""
+        async with asyncio.TaskGroup() as tasks:
+            while not self._stopping:
+                self._woken.clear()
+                self._decide()
+                for name in self._life.start:
+                    await self._start(tasks, self._container(name))
+                for name in self._life.stop:
+                    tasks.create_task(self._end_container(name))
+                if self._life.phase.is_final:
+                    break
+                if self.fault is not None:
+                    self._signal(signal.SIGKILL)
+                    break
+                if not self._life.start:
+                    await self._pause(self._life.wake_at)
+        self._sweep()
+
+    async def stop(self, grace: float | None) -> None:
+        """End it: SIGTERM, grace, SIGKILL; then it is gone."""
+        patience = self.placed.start.pod.grace if grace is None else grace
+        self._stopping = True
+        self._woken.set()
+        self._changed()
+        if self._running and patience > 0:
+            self._signal(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self._all_ended()
+        while self._running:
+            self._signal(signal.SIGKILL)
+            for group in self._groups.values():
+                if group is not None:
+                    group.kill()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self._all_ended()
+        self._sweep()
+        self._note(Gone(self.placed.uid, time.time()))
+        self._changed()
+
+    def _decide(self) -> None:
+        start = self.placed.start
+        policy = InPlace.NEVER
+        if start.restarts_in_place:
+            policy = InPlace.ALWAYS if start.restarts_always else InPlace.ON_FAILURE
+        now = time.time()
+        self._life = podlife.decide(start.pod, policy, start.main, self._states, now)
+        if self._life.phase.is_final:
+            self._note(
+                Over(
+                    self.placed.uid,
+                    self._life.phase,
+                    self._life.exit_code,
+                    self._life.restarts,
+                    now,
+                    self._loss,
+                    self._reason,
+                    self._message,
+                )
+            )
+        self._changed()
+
+    async def _start(self, tasks: asyncio.TaskGroup, container: Container) -> None:
+        group = self._group(container)
+        writer = LogWriter(self._site.folder / "logs", self.placed.start.replica, container.name)
+        sink = Sink(writer, self._complain)
+        out, err = Pump(sink.stdout), Pump(sink.stderr)
+        try:
+            program = programs.compose(
+                self._site, self.placed, container, tuple(group.procs) if group else ()
+            )
+            output = Output(out.write_end, err.write_end)
+            process = await self._launcher.launch(program, output, self._label)
+        except (NotStarted, podenv.Unresolved) as error:
+            self.fault = str(error)
+            self._changed()
+            return
+        finally:
+            out.started()
+            err.started()
+        now = time.time()
+        self._running[container.name] = process
+        self._states[container.name] = podlife.started(
+            self._states.get(container.name, ContainerState()), now
+        )
+        ticks = processes.start_time(process.pid)
+        warm = not isinstance(process, processes.Spawned)
+        self._note(Ran(self.placed.uid, container.name, process.pid, ticks, warm, now))
+        tasks.create_task(self._watch(container, process, (out, err), sink))
+
+    async def _watch(
+        self, container: Container, process: Process, pumps: tuple[Pump, Pump], sink: Sink
+    ) -> None:
+        code = await process.wait()
+        now = time.time()
+        # A container ends with its first process; whatever that one left behind ends with it.
+        group = self._groups.get(container.name)
+        if group is not None:
+            cgroups.kill_all(group)
+        else:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for pump in pumps:
+            pump.finish()
+        sink.close()
+        self._explain(container, code, group)
+        code = 137 if code == EVICTED else code
+        del self._running[container.name]
+        self._states[container.name] = podlife.ended(self._states[container.name], code, now)
+        self._note(Ended(self.placed.uid, container.name, code, now, self._reason, self._message))
+        self._woken.set()
+        self._changed()
+
+    def _explain(self, container: Container, code: int, group: Group | None) -> None:
+        """Say why a container ended, where more than its code is known."""
+        self._loss, self._reason, self._message = Loss.CRASH, "", ""
+        if code == EVICTED:
+            self._loss, self._reason = Loss.EVICTION, "Evicted"
+            self._message = "its zygote died, and it died with it"
+            return
+        memory = group.out_of_memory() if group is not None and code else None
+        if memory is not None:
+            self._reason = "OOMKilled"
+            self._message = (
+                f"container {container.name} was out of memory: it may use {show_memory(memory.limit)} "
+                f"and used {show_memory(memory.peak)}"
+            )
+        elif code > 128:
+            with contextlib.suppress(ValueError):
+                self._message = f"container {container.name} was ended by {signal.Signals(code - 128).name}"
+        if code and not self._reason:
+            self._reason = "Error"
+
+    def _complain(self, text: str) -> None:
+        """Say once in the runner's own log that lines of this replica are lost."""
+        if not self._complained:
+            self._complained = True
+            print(f"{self.placed.start.replica}: output is lost: {text}", file=sys.stderr, flush=True)
+
+    def _group(self, container: Container) -> Group | None:
+        if self._cgroups is None:
+            return None
+        old = self._groups.get(container.name)
+        if old is not None:
+            old.remove()
+        start = self.placed.start
+        group = self._cgroups.group(self._site.run, start.replica, container.name)
+        if group is not None:
+            group.limit(container.limits)
+        self._groups[container.name] = group
+        return group
+
+    def _container(self, name: str) -> Container:
+        pod = self.placed.start.pod
+        return next(one for one in (*pod.containers, *pod.init_containers) if one.name == name)
+
+    async def _end_container(self, name: str) -> None:
+        process = self._running.get(name)
+        if process is not None:
+            process.signal(signal.SIGTERM)
+            await asyncio.sleep(min(self.placed.start.pod.grace, 5.0))
+            if name in self._running:
+                process.signal(signal.SIGKILL)
+
+    async def _pause(self, until: float | None) -> None:
+        delay = None if until is None else max(0.0, until - time.time())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._woken.wait()
+
+    async def _all_ended(self) -> None:
+        while self._running:
+            self._woken.clear()
+            await self._woken.wait()
+
+    def _signal(self, number: int) -> None:
+        for process in self._running.values():
+            process.signal(number)
+
+    def _sweep(self) -> None:
+        if self._running:
+            return
+        for group in self._groups.values():
+            if group is not None:
+                cgroups.kill_all(group)
+                group.remove()
+        self._groups.clear()

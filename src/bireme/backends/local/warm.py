@@ -1,0 +1,297 @@
+"""How does a rank start in milliseconds: forked from a zygote that has its modules imported already.
+
+Only a plain `python script.py` or `python -m module` of the job's interpreter is served warm; anything else,
+and anything while no zygote is ready, starts as a new process. A cold rank of that kind starts through the
+same bootstrap, which reports what it imported, so that a zygote can be made ready in the background: for
+the next attempt of this job, and for the next run of the script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme.backends.local import zygotes
+from bireme.backends.local.processes import Output, Process, Program, exit_code, spawn
+from bireme.backends.local.programs import Site, is_python
+from bireme.backends.local.replica import EVICTED
+from bireme.backends.local.zygotes import Key, Stable
+from bireme.runtime import wire
+
+_PATIENCE = 5.0
+"""Seconds that a ready zygote may take to answer."""
+_LOOK_EVERY = 0.5
+_LOOK_FOR = 60.0
+"""How long a cold rank is watched for what it imports."""
+
+
+class Plain(Struct, frozen=True):
+    """A command that a zygote can serve: `[-m] TARGET args...`, as after `python`."""
+
+    words: tuple[str, ...]
+    script: str
+    unbuffered: bool
+
+
+def plain(program: Program, python: str) -> Plain | None:
+    """Read a program as a plain start of the job's interpreter, or answer None."""
+    first, *rest = program.argv
+    if first != python and not (is_python(first) and os.path.realpath(first) == os.path.realpath(python)):
+        return None
+    unbuffered = rest[:1] == ["-u"]
+    words = rest[1:] if unbuffered else rest
+    target = words[1:2] if words[:1] == ["-m"] else words[:1]
+    if not target or target[0].startswith("-"):
+        return None
+    if words[0] == "-m":
+        return Plain(tuple(words), f"-m {target[0]}", unbuffered)
+    return Plain(tuple(words), os.path.join(program.folder, target[0]), unbuffered)
+
+
+class WarmLauncher:
+    """Starts ranks from zygotes where it can; belongs to one runner."""
+
+    def __init__(self, home: Path, site: Site, *, warm: bool) -> None:
+        self._site = site
+        self._stable = Stable(home)
+        self._warm = warm and zygotes.is_available()
+        self._connections: dict[str, _Connection] = {}
+        self._watched: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._scripts: dict[str, str] = {}
+
+    async def __aenter__(self) -> WarmLauncher:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._learn()
+        for task in self._tasks:
+            task.cancel()
+        for connection in self._connections.values():
+            connection.close()
+
+    async def launch(self, program: Program, output: Output, label: str) -> Process:
+        chosen = plain(program, self._site.python)
+        if chosen is None:
+            return spawn(program, output)
+        program = self._reporting(program, chosen, label)
+        self._scripts[label] = chosen.script
+        if not self._warm:
+            return spawn(_through_bootstrap(program, chosen), output)
+        learnt = zygotes.preload(self._stable.learnt(self._site.python, chosen.script))
+        key = self._stable.key(self._site.python, program.environment, learnt)
+        forked = await self._fork(key, program, chosen, output, label) if learnt else None
+        if forked is not None:
+            return forked
+        spawned = spawn(_through_bootstrap(program, chosen), output)
+        self._prepare(program, chosen, spawned.pid)
+        return spawned
+
+    def _learn(self) -> None:
+        """Remember from the ranks' reports what their scripts import, for the next run."""
+        for label, script in self._scripts.items():
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                path = self._site.folder / "reports" / f"{label}.json"
+                report = msgspec.json.decode(path.read_bytes(), type=_Report)
+                if report.modules:
+                    self._stable.learn(self._site.python, script, report.modules)
+
+    def _reporting(self, program: Program, chosen: Plain, label: str) -> Program:
+        folder = self._site.folder / "reports"
+        folder.mkdir(exist_ok=True)
+        more = {"BIREME_REPORT": str(folder / f"{label}.json")}
+        if chosen.unbuffered:
+            more["PYTHONUNBUFFERED"] = "1"
+        return replace(program, environment=program.environment | more)
+
+    async def _fork(
+        self, key: Key, program: Program, chosen: Plain, output: Output, label: str
+    ) -> Process | None:
+        connection = self._connections.get(key.name)
+        if connection is None or connection.is_closed:
+            connection = await _Connection.open(self._stable.socket(key))
+            if connection is None:
+                self._start(key)
+                return None
+            self._connections[key.name] = connection
+        order = wire.Order(
+            id=label,
+            argv=chosen.words,
+            env=program.environment,
+            cwd=program.folder,
+            cgroups=program.cgroups,
+            mounts=program.mounts,
+        )
+        forked = await connection.start(order, output)
+        if forked is None:
+            self._start(key)
+        return forked
+
+    def _start(self, key: Key) -> None:
+        if key.name not in self._watched:
+            self._watched.add(key.name)
+            self._stable.start(key)
+
+    def _prepare(self, program: Program, chosen: Plain, pid: int) -> None:
+        """Watch one cold rank of a script for what it imports, and have a zygote import the same."""
+        if chosen.script in self._watched:
+            return
+        self._watched.add(chosen.script)
+        task = asyncio.get_running_loop().create_task(self._watch(program, chosen, pid))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, program: Program, chosen: Plain, pid: int) -> None:
+        before: tuple[str, ...] = ()
+        for _ in range(int(_LOOK_FOR / _LOOK_EVERY)):
+            await asyncio.sleep(_LOOK_EVERY)
+            packages = zygotes.loaded_packages(pid)
+            if not packages and before:
+                break
+            if packages and packages == before:
+                break
+            before = packages
+        if not before:
+            return
+        python = self._site.python
+        if not self._stable.learnt(python, chosen.script):
+            self._stable.learn(python, chosen.script, before)
+        learnt = zygotes.preload(self._stable.learnt(python, chosen.script))
+        self._start(self._stable.key(python, program.environment, learnt))
+
+
+class Forked:
+    """A rank that a zygote forked for this runner."""
+
+    def __init__(self, connection: _Connection, id: str, pid: int) -> None:
+        self._connection = connection
+        self._id = id
+        self.pid = pid
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self.exited)
+
+    def signal(self, number: int) -> None:
+        if not self.exited.done():
+            self._connection.send({"op": "signal", "id": self._id, "signal": number})
+
+
+class _Connection:
+    """One runner's connection to one zygote."""
+
+    def __init__(self, channel: wire.Channel) -> None:
+        self._channel = channel
+        self._unpacker = wire.Unpacker()
+        self._ranks: dict[str, Forked] = {}
+        self._answers: dict[str, asyncio.Future[Forked | None]] = {}
+        self._count = 0
+        self.is_closed = False
+        self._loop = asyncio.get_running_loop()
+        channel.socket.setblocking(False)
+        self._loop.add_reader(channel.socket.fileno(), self._read)
+
+    @classmethod
+    async def open(cls, path: str) -> _Connection | None:
+        """Connect to a zygote that is ready and fresh; one whose modules changed on disk is sent away."""
+        try:
+            channel = wire.connect(path, _PATIENCE)
+            channel.send({"op": "status"})
+            status = channel.receive()
+            if status is not None and status.get("ready") and not status.get("stale"):
+                return cls(channel)
+            if status is not None and status.get("stale"):
+                channel.send({"op": "shutdown"})
+            channel.close()
+        except (OSError, wire.WireError):
+            pass
+        return None
+
+    async def start(self, order: wire.Order, output: Output) -> Forked | None:
+        """Have a rank forked; None when the zygote refuses, so that the caller starts it cold."""
+        self._count += 1
+        id = f"{order.id}/{self._count}"
+        answer: asyncio.Future[Forked | None] = self._loop.create_future()
+        self._answers[id] = answer
+        null = os.open(os.devnull, os.O_RDONLY)
+        try:
+            message = {**order.message(), "id": id}
+            self._channel.socket.setblocking(True)
+            self._channel.send(message, (null, output.stdout, output.stderr))
+            self._channel.socket.setblocking(False)
+            async with asyncio.timeout(_PATIENCE):
+                return await answer
+        except (OSError, TimeoutError, wire.WireError):
+            self.close()
+            return None
+        finally:
+            os.close(null)
+            self._answers.pop(id, None)
+
+    def send(self, message: wire.Message) -> None:
+        with contextlib.suppress(OSError):
+            self._channel.socket.setblocking(True)
+            self._channel.send(message)
+            self._channel.socket.setblocking(False)
+
+    def close(self) -> None:
+        """Closing kills every rank that was started here, which is what a dead zygote does too."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._loop.remove_reader(self._channel.socket.fileno())
+        self._channel.close()
+        for rank in self._ranks.values():
+            if not rank.exited.done():
+                rank.exited.set_result(EVICTED)
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_result(None)
+
+    def _read(self) -> None:
+        try:
+            data = self._channel.socket.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        for message in self._unpacker.feed(data):
+            self._take(message)
+
+    def _take(self, message: wire.Message) -> None:
+        id = str(message.get("id", ""))
+        match message.get("op"):
+            case "started":
+                self._ranks[id] = Forked(self, id, int(message["pid"]))
+                self._settle(id, self._ranks[id])
+            case "refused" | "error":
+                self._settle(id, None)
+            case "exited":
+                rank = self._ranks.pop(id, None)
+                if rank is not None and not rank.exited.done():
+                    rank.exited.set_result(exit_code(os.waitstatus_to_exitcode(int(message["status"]))))
+            case _:
+                pass
+
+    def _settle(self, id: str, rank: Forked | None) -> None:
+        answer = self._answers.get(id)
+        if answer is not None and not answer.done():
+            answer.set_result(rank)
+
+
+class _Report(Struct, frozen=True):
+    modules: tuple[str, ...] = ()
+
+
+def _through_bootstrap(program: Program, chosen: Plain) -> Program:
+    words = (program.argv[0], str(zygotes.RUNTIME / "rank.py"), *chosen.words)
+    return replace(program, argv=words)

@@ -1,0 +1,181 @@
+"""Which warm interpreters are there, which one serves a program, and what should one preload.
+
+A zygote belongs to the user, not to a job. It is known by what it can serve: the interpreter, the variables
+that act at import, and the packages that it preloaded. What to preload is learnt from what a script's last
+run imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bireme.runtime import linux, wire
+
+IDLE = 600
+"""Seconds that a zygote outlives its last rank."""
+RUNTIME = Path(wire.__file__).parent
+
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TERM", "TZ", "SSL_CERT_FILE")
+_IMPLIED = {"torch": ("torch", "torch._dynamo", "torch.distributed", "torch.nn.parallel", "torch.utils.data")}
+"""What every training with a package imports sooner or later; the first DDP() imports torch._dynamo."""
+
+
+class Key(Struct, frozen=True):
+    """What a zygote can serve."""
+
+    python: str
+    variables: Mapping[str, str]
+    preload: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        try:
+            stamp = os.stat(self.python).st_mtime_ns
+        except OSError:
+            stamp = 0
+        text = msgspec.json.encode([self.python, stamp, sorted(self.variables.items()), self.preload])
+        return hashlib.sha256(text).hexdigest()[:16]
+
+
+class Zygote(Struct, frozen=True):
+    """A warm interpreter that lives now."""
+
+    name: str
+    pid: int
+    preload: tuple[str, ...]
+    memory: int
+    """Bytes that are its alone or its share of what it shares."""
+
+
+class Stable:
+    """The folder in which the zygotes of a home live."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "zygotes"
+
+    def key(self, python: str, environment: Mapping[str, str], preload: tuple[str, ...]) -> Key:
+        return Key(python, wire.at_import(environment), preload)
+
+    def socket(self, key: Key) -> str:
+        return str(self._folder / key.name / "socket")
+
+    def start(self, key: Key) -> None:
+        """Start a zygote in the background; a second one for the same key ends by itself."""
+        folder = self._folder / key.name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (folder / "unsafe").exists():
+            return
+        environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(key.variables)
+        words = [key.python, str(RUNTIME / "zygote.py"), "--socket", self.socket(key)]
+        words += ["--preload", ",".join(key.preload), "--idle", str(IDLE)]
+        with open(folder / "log", "ab") as log, contextlib.suppress(OSError):
+            subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def learn(self, python: str, script: str, modules: tuple[str, ...]) -> None:
+        """Remember what a script's run imported."""
+        path = self._lesson(python, script)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        new.write_bytes(msgspec.json.encode(modules))
+        new.replace(path)
+
+    def learnt(self, python: str, script: str) -> tuple[str, ...]:
+        """What the script's last run imported; empty when it is not known."""
+        try:
+            return msgspec.json.decode(self._lesson(python, script).read_bytes(), type=tuple[str, ...])
+        except (OSError, msgspec.DecodeError):
+            return ()
+
+    def living(self) -> list[Zygote]:
+        """Every zygote of this home that answers."""
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for folder in sorted(self._folder.iterdir()):
+                status = _ask(folder / "socket")
+                if status is not None:
+                    pid = int(status["pid"])
+                    found.append(Zygote(folder.name, pid, tuple(status["preloaded"]), _memory(pid)))
+        return found
+
+    def end(self) -> int:
+        """End every zygote; ranks that one of them started end with it. Returns how many there were."""
+        zygotes = self.living()
+        for one in zygotes:
+            with (
+                contextlib.suppress(OSError),
+                wire.connect(str(self._folder / one.name / "socket"), 5.0) as channel,
+            ):
+                channel.send({"op": "shutdown"})
+                channel.receive()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one.pid, signal.SIGTERM)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return len(zygotes)
+
+    def _lesson(self, python: str, script: str) -> Path:
+        digest = hashlib.sha256(f"{python}\0{script}".encode()).hexdigest()[:16]
+        return self._folder / "lessons" / f"{digest}.json"
+
+
+def preload(modules: tuple[str, ...]) -> tuple[str, ...]:
+    """What to import ahead, given what a script imported."""
+    found = set(modules)
+    for package, implied in _IMPLIED.items():
+        if package in found:
+            found |= set(implied)
+    return tuple(sorted(found))
+
+
+def loaded_packages(pid: int) -> tuple[str, ...]:
+    """Third-party packages whose compiled parts a running process has mapped: what it has imported so far."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return ()
+    found: set[str] = set()
+    for line in lines:
+        for mark in ("/site-packages/", "/dist-packages/"):
+            _, _, rest = line.partition(mark)
+            package = rest.partition("/")[0]
+            if "/" in rest and package.isidentifier() and not package.startswith("_"):
+                found.add(package)
+    return tuple(sorted(found - {"nvidia"}))
+
+
+def _ask(socket: Path) -> wire.Message | None:
+    try:
+        with wire.connect(str(socket), 2.0) as channel:
+            channel.send({"op": "status"})
+            return channel.receive()
+    except (OSError, wire.WireError):
+        return None
+
+
+def _memory(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def is_available() -> bool:
+    """Whether forking ranks is possible here at all."""
+    return linux.AVAILABLE

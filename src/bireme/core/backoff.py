@@ -1,0 +1,26 @@
+"""How long is waited before something that failed is tried again."""
+
+from __future__ import annotations
+
+FIRST = 1.0
+LONGEST = 300.0
+
+CONTAINER_FIRST = 10.0
+"""What a kubelet waits, so that a restart in place takes as long here as there."""
+CONTAINER_RESET = 600.0
+
+
+def replacement(failures: int) -> float:
+    """Seconds until a replica or a gang that failed this often is started anew; the first time at once."""
+    return _doubling(FIRST, failures)
+
+
+def in_place(failures: int) -> float:
+    """Seconds until a program that failed this often is started again in its replica."""
+    return _doubling(CONTAINER_FIRST, failures)
+
+
+def _doubling(first: float, failures: int) -> float:
+    if failures <= 1:
+        return 0.0
+    return min(LONGEST, first * 2.0 ** min(failures - 2, 30))

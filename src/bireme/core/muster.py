@@ -1,0 +1,164 @@
+"""Who is missing and who is too many: the step from the replicas there are to those there should be."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from bireme import kinds
+from bireme.core import backoff, cleanup, losses, wiring
+from bireme.core.restart import GANG
+from bireme.model.decisions import Admit, Decision, Event, EventType, Start
+from bireme.model.job import Job, Member
+from bireme.model.replicas import Granted, Observation, Replica, ReplicaPhase, Waiting
+from bireme.model.status import Retry, Status
+
+ASK_AGAIN = 1.0
+"""Seconds until a job that waits for resources asks again without being woken."""
+
+
+def gather(
+    job: Job, status: Status, observation: Observation, now: float, lost: frozenset[str] = frozenset()
+) -> Decision:
+    """Remove who does not belong to this attempt, then start who is missing from it.
+
+    Those who are `lost` failed for good: what is left of them stays.
+    """
+    status = _note_faults(status, observation, now)
+    members = _wanted(job, status)
+    dismissed = _dismissed(status, members, observation, lost)
+    status = losses.close(status, frozenset(one.name for one in dismissed))
+    leaving = [one for one in dismissed if not one.stopping or one.abandoned]
+    removals = tuple(cleanup.removal(one, grace=_grace(status, one)) for one in leaving)
+    if any(one.attempt != status.attempt for one in observation.replicas):
+        # No attempt starts until the old one is seen gone.
+        return Decision(status, removals, _removed(leaving))
+    decision = _bring_in(job, status, members, observation, now)
+    return replace(
+        decision,
+        actions=(*removals, *decision.actions),
+        events=(*_removed(leaving), *decision.events),
+    )
+
+
+def is_complete(
+    job: Job, status: Status, observation: Observation, lost: frozenset[str] = frozenset()
+) -> bool:
+    """Whether every replica of this attempt is there that can be, so that a restart is over."""
+    there = {
+        one.name
+        for one in observation.replicas
+        if one.attempt == status.attempt
+        and (one.name in lost or one.phase is not ReplicaPhase.FAILED)
+        and not one.stopping
+    }
+    return all(member.name in there or member.name in status.done for member in _wanted(job, status))
+
+
+def _wanted(job: Job, status: Status) -> tuple[Member, ...]:
+    return kinds.module(job.kind).wanted(job, frozenset(status.done))
+
+
+def _dismissed(
+    status: Status, members: tuple[Member, ...], observation: Observation, lost: frozenset[str]
+) -> list[Replica]:
+    """Replicas of older attempts, of a larger scale, or failed ones that are to be replaced."""
+    names = {member.name for member in members}
+    return [
+        one
+        for one in observation.replicas
+        if one.attempt != status.attempt
+        or one.name not in names
+        or (one.phase is ReplicaPhase.FAILED and one.name not in lost)
+        or one.abandoned
+    ]
+
+
+def _grace(status: Status, replica: Replica) -> float | None:
+    """Survivors of a lost gang are killed at once: what they still do is lost anyway."""
+    return 0.0 if replica.attempt != status.attempt else None
+
+
+def _bring_in(
+    job: Job, status: Status, members: tuple[Member, ...], observation: Observation, now: float
+) -> Decision:
+    there = {one.name for one in observation.replicas}
+    missing = [one for one in members if one.name not in there and one.name not in status.done]
+    admission = observation.admission
+    granted = _granted(status, observation, missing)
+    if missing and granted is None:
+        reason = admission.reason if isinstance(admission, Waiting) else ""
+        alive = any(one.is_alive for one in observation.replicas)
+        status = replace(status, waiting="" if alive else reason)
+        return Decision(status, (_admit(job, status, members),), wake_at=now + ASK_AGAIN)
+    status = replace(status, waiting="")
+    if granted is None:
+        return Decision(status, files=())
+    due = [one for one in missing if _may_start(job, status, one, observation, now)]
+    starts = tuple(wiring.start(job, one, status.attempt, granted.addresses) for one in due)
+    ready = frozenset(one.name for one in observation.replicas if one.ready and not one.stopping)
+    return Decision(
+        status,
+        starts,
+        _created(job, starts),
+        files=kinds.module(job.kind).files(job, ready, granted.addresses),
+        wake_at=min((at for at in _timers(status, missing) if at > now), default=None),
+    )
+
+
+def _granted(status: Status, observation: Observation, missing: list[Member]) -> Granted | None:
+    admission = observation.admission
+    if not isinstance(admission, Granted) or admission.attempt != status.attempt:
+        return None
+    return admission if all(one.name in admission.replicas for one in missing) else None
+
+
+def _admit(job: Job, status: Status, members: tuple[Member, ...]) -> Admit:
+    done = frozenset(status.done)
+    demands = (wiring.demand(job, one, done) for one in members)
+    return Admit(status.attempt, tuple(one for one in demands if one is not None))
+
+
+def _may_start(job: Job, status: Status, member: Member, observation: Observation, now: float) -> bool:
+    if any(at > now for at in _timers(status, [member])):
+        return False
+    earlier = kinds.module(job.kind).start_after(job, wiring.role_of(job, member))
+    ready = {one.name for one in observation.replicas if one.ready and not one.stopping}
+    return all(
+        one.name in ready or one.name in status.done for one in _wanted(job, status) if one.role in earlier
+    )
+
+
+def _timers(status: Status, members: list[Member]) -> list[float]:
+    keys = {GANG, *(member.name for member in members)} if members else set()
+    return [retry.not_before for key, retry in status.retries.items() if key in keys]
+
+
+def _note_faults(status: Status, observation: Observation, now: float) -> Status:
+    """An action that failed is tried again after a while, and what was wrong is said meanwhile."""
+    if not observation.faults:
+        there = any(one.is_alive for one in observation.replicas)
+        return replace(status, trouble="") if status.trouble and there else status
+    retries = dict(status.retries)
+    for fault in observation.faults:
+        failures = retries.get(fault.replica, Retry(0, now)).failures + 1
+        retries[fault.replica] = Retry(failures, now + max(1.0, backoff.replacement(failures)))
+    return replace(status, retries=retries, trouble=observation.faults[-1].text)
+
+
+def _created(job: Job, starts: tuple[Start, ...]) -> tuple[Event, ...]:
+    """One event for each role, however many replicas it has."""
+    by_role = [[one.replica for one in starts if one.role == role.name] for role in job.roles]
+    return tuple(_told("SuccessfulCreatePod", "Created", names) for names in by_role if names)
+
+
+def _removed(replicas: list[Replica]) -> tuple[Event, ...]:
+    names = [one.name for one in replicas]
+    return (_told("SuccessfulDeletePod", "Deleted", names),) if names else ()
+
+
+def _told(reason: str, verb: str, names: list[str]) -> Event:
+    return Event(EventType.NORMAL, reason, f"{verb} pod{'s' if len(names) > 1 else ''}: {_list(names)}")
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:8])} and {len(names) - 8} more"

@@ -1,0 +1,49 @@
+"""What has become of the replicas: the counts that users read and the kind decides by."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from bireme.kinds.contract import Tally
+from bireme.model.job import Job, members
+from bireme.model.replicas import Observation, Replica, ReplicaPhase
+from bireme.model.status import Counts, Status
+
+
+def note_done(job: Job, status: Status, observation: Observation) -> Status:
+    """Remember who succeeded in this attempt, so that nobody who is done is run again."""
+    finished = {
+        one.name
+        for one in observation.replicas
+        if one.attempt == status.attempt and one.phase is ReplicaPhase.SUCCEEDED
+    }
+    declared = [member.name for member in members(job)]
+    known = set(status.done) | finished
+    return replace(status, done=tuple(name for name in declared if name in known))
+
+
+def tally(job: Job, status: Status, observation: Observation, lost: frozenset[str]) -> Tally:
+    """Count the replicas of this attempt; `lost` are those that failed and will not be replaced."""
+    done = frozenset(status.done)
+    active = {one.name for one in observation.replicas if one.attempt == status.attempt and _is_active(one)}
+    counts = {role.name: Counts() for role in job.roles}
+    for member in members(job):
+        counts[member.role] = _plus(
+            counts[member.role],
+            succeeded=member.name in done,
+            failed=member.name in lost - done,
+            active=member.name in active - done - lost,
+        )
+    return Tally(counts, done)
+
+
+def by_type(job: Job, tally: Tally) -> dict[str, Counts]:
+    return {role.type: tally.of(role.name) for role in job.roles}
+
+
+def _is_active(replica: Replica) -> bool:
+    return replica.phase is ReplicaPhase.RUNNING and not replica.stopping
+
+
+def _plus(counts: Counts, *, active: int = 0, succeeded: int = 0, failed: int = 0) -> Counts:
+    return Counts(counts.active + active, counts.succeeded + succeeded, counts.failed + failed)

@@ -1,0 +1,109 @@
+"""What is to be done about a job now: from what is wanted, remembered and seen to the next decision.
+
+The order is the one in which a person would ask: is it over, is it put aside, was anything lost, is it
+decided, and only then who is missing. Time is an argument and the status is the whole memory, so that any
+process may carry on from the last recorded decision.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from bireme import kinds
+from bireme.core import cleanup, conditions, limits, losses, muster, outcome, restart, suspend
+from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
+from bireme.model.decisions import Decision, Event, EventType
+from bireme.model.job import Job
+from bireme.model.replicas import Observation
+from bireme.model.status import ConditionType, Status
+
+LOOK_AGAIN = 1.0
+"""Seconds until a backend that could not look is asked again."""
+
+
+def reconcile(job: Job, status: Status, observation: Observation, now: float) -> Decision:
+    """Decide the next status, actions, events and wake-up time of a job."""
+    if not observation.complete:
+        return Decision(status, wake_at=now + LOOK_AGAIN)
+    status = conditions.add(status, job, ConditionType.CREATED, f"{job.kind} {job.name} is created.", now)
+    if status.phase.is_final:
+        return cleanup.after_end(job, status, observation, now)
+    if job.policy.suspend:
+        return suspend.hold(job, status, observation, now)
+    if status.holds(ConditionType.SUSPENDED):
+        status, event = suspend.lift(job, status, now)
+        return _with_events(_advance(job, status, observation, now), (event,))
+    return _advance(job, status, observation, now)
+
+
+def _advance(job: Job, status: Status, observation: Observation, now: float) -> Decision:
+    """Carry on a job that should be running."""
+    module = kinds.module(job.kind)
+    status = replace(status, started=now if status.started is None else status.started)
+    status = outcome.note_done(job, status, observation)
+    wanted = module.wanted(job, frozenset(status.done))
+    names = frozenset(member.name for member in wanted)
+    status, new = losses.count(job, status, observation, names)
+    view = restart.View(job, status, observation, wanted, new)
+    lost = restart.lost_for_good(view)
+    tally = outcome.tally(job, status, observation, lost)
+    status = replace(status, replicas=outcome.by_type(job, tally))
+
+    verdict = module.outcome(job, tally)
+    end = _end(job, status, observation, verdict, now)
+    if end is not None:
+        return _finish(job, status, tally, end, observation, now)
+
+    status, restarts = restart.apply(replace(view, status=status), now)
+    decision = muster.gather(job, status, observation, now, lost)
+    if isinstance(verdict, Running) and muster.is_complete(job, decision.status, observation, lost):
+        status = conditions.add(decision.status, job, ConditionType.RUNNING, verdict.message, now)
+        decision = replace(decision, status=status)
+    return _with_events(_wake_for_deadline(job, decision), restarts)
+
+
+def _end(
+    job: Job, status: Status, observation: Observation, verdict: Verdict, now: float
+) -> Succeeded | Failed | None:
+    """The verdict that ends the job now; a success counts even if a limit is passed with it."""
+    match verdict:
+        case Succeeded():
+            return verdict
+        case Failed() | Running() | Undecided():
+            over = limits.exceeded(job, status, now)
+            fault = next((one for one in observation.faults if one.final), None)
+            if over is not None:
+                return Failed(over)
+            if fault is not None:
+                return Failed(f"{fault.replica} cannot start: {fault.text}")
+            return verdict if isinstance(verdict, Failed) else None
+        case _:
+            assert_never(verdict)
+
+
+def _finish(
+    job: Job, status: Status, tally: Tally, end: Succeeded | Failed, observation: Observation, now: float
+) -> Decision:
+    won = isinstance(end, Succeeded)
+    type = ConditionType.SUCCEEDED if won else ConditionType.FAILED
+    status = conditions.add(status, job, type, end.message, now)
+    counts = outcome.by_type(job, tally)
+    if won:
+        counts = {
+            key: replace(one, active=0, succeeded=one.succeeded + one.active) for key, one in counts.items()
+        }
+    status = replace(status, completed=now, replicas=counts, trouble="")
+    decision = cleanup.after_end(job, status, observation, now)
+    return _with_events(decision, (Event(EventType.NORMAL, f"{job.kind}{type}", end.message),))
+
+
+def _wake_for_deadline(job: Job, decision: Decision) -> Decision:
+    due = limits.deadline(job, decision.status)
+    times = [time for time in (due, decision.wake_at) if time is not None]
+    return replace(decision, wake_at=min(times, default=None))
+
+
+def _with_events(decision: Decision, earlier: tuple[Event, ...]) -> Decision:
+    return replace(decision, events=(*earlier, *decision.events)) if earlier else decision

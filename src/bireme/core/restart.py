@@ -1,0 +1,111 @@
+"""Who is replaced after a loss, and when: one replica, or the whole gang as the next attempt."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme.core import backoff, conditions
+from bireme.core.losses import Losses, is_evicted
+from bireme.core.suspend import next_attempt
+from bireme.model.decisions import Event, EventType
+from bireme.model.job import Job, Member, Restart, Unit
+from bireme.model.replicas import Observation, Replica, ReplicaPhase
+from bireme.model.status import ConditionType, Retry, Status
+
+GANG = ""
+"""Under this key the status keeps the retries of the gang as a whole."""
+
+
+class View(Struct, frozen=True):
+    """What a restart is decided on."""
+
+    job: Job
+    status: Status
+    observation: Observation
+    wanted: tuple[Member, ...]
+    losses: Losses
+
+    def current(self) -> dict[str, Replica]:
+        return {one.name: one for one in self.observation.replicas if one.attempt == self.status.attempt}
+
+
+def lost_for_good(view: View) -> frozenset[str]:
+    """The replicas that failed and must not be replaced while anything is left of them."""
+    if whole_attempt_lost(view):
+        return frozenset()
+    current = view.current()
+    return frozenset(
+        member.name
+        for member in view.wanted
+        if member.name not in view.status.done and _is_final(view, member, current.get(member.name))
+    )
+
+
+def whole_attempt_lost(view: View) -> bool:
+    """Whether evictions left nobody of this attempt: then it starts anew under any restart policy.
+
+    A policy of Never says that a survivor's lost peer is not replaced; here there is no survivor.
+    """
+    return view.losses.whole
+
+
+def apply(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
+    """Charge each new loss with a restart: of the gang, or of the replicas that fell."""
+    if not view.losses:
+        return view.status, ()
+    if view.job.unit is Unit.GANG or whole_attempt_lost(view):
+        return _again_as_gang(view, now)
+    return _again_one_by_one(view, now)
+
+
+def _is_final(view: View, member: Member, replica: Replica | None) -> bool:
+    role = view.job.role(member.role)
+    restart = role.restart if role else Restart.NEVER
+    fell = replica is not None and replica.phase is ReplicaPhase.FAILED
+    if replica is None or not fell or is_evicted(replica):
+        evicted = fell or member.name in view.losses.evictions
+        return evicted and restart is Restart.NEVER and view.job.unit is Unit.REPLICA
+    if view.job.unit is Unit.GANG and restart is Restart.NEVER:
+        return False
+    return not restart.retries(replica.exit_code)
+
+
+def _survives(replica: Replica) -> bool:
+    return replica.is_alive and not replica.stopping and not replica.abandoned
+
+
+def _again_as_gang(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
+    before = view.status.retries.get(GANG, Retry(0, now))
+    evicted = bool(view.losses.evictions)
+    failures = before.failures + (0 if evicted else 1)
+    due = now + (0.0 if evicted else backoff.replacement(failures))
+    status = next_attempt(view.job, view.status)
+    status = replace(status, retries={GANG: Retry(failures, due)})
+    return _announce(view, status, now)
+
+
+def _again_one_by_one(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
+    current = view.current()
+    lost = lost_for_good(view)
+    retries = dict(view.status.retries)
+    replaced = False
+    for name in (*view.losses.crashes, *view.losses.evictions):
+        replica = current.get(name)
+        if replica is not None and (_survives(replica) or name in lost):
+            continue  # It was restarted in place, and its kubelet keeps the back-off; or it stays as it is.
+        evicted = name in view.losses.evictions
+        failures = retries.get(name, Retry(0, now)).failures + (0 if evicted else 1)
+        retries[name] = Retry(failures, now + (0.0 if evicted else backoff.replacement(failures)))
+        replaced = True
+    status = replace(view.status, retries=retries)
+    return _announce(view, status, now) if replaced else (status, ())
+
+
+def _announce(view: View, status: Status, now: float) -> tuple[Status, tuple[Event, ...]]:
+    fallen = {*view.losses.crashes, *view.losses.evictions}
+    roles = {member.role for member in view.wanted if member.name in fallen}
+    types = ", ".join(role.type for role in view.job.roles if role.name in roles)
+    message = f"job {view.job.name} is restarting because {types} replica(s) failed."
+    status = conditions.add(status, view.job, ConditionType.RESTARTING, message, now)
+    return status, (Event(EventType.WARNING, f"{view.job.kind}Restarting", message),)

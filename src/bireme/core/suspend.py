@@ -1,0 +1,44 @@
+"""How is a job put aside, and how does it come back."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from bireme import kinds
+from bireme.core import cleanup, conditions
+from bireme.model.decisions import Action, Decision, Event, EventType, Release
+from bireme.model.job import Job
+from bireme.model.replicas import Observation
+from bireme.model.status import ConditionType, Counts, Status
+
+
+def hold(job: Job, status: Status, observation: Observation, now: float) -> Decision:
+    """Stop every replica, give back the resources, and say so."""
+    reason, message = f"{job.kind}Suspended", f"{job.kind} {job.name} is suspended."
+    fresh = not status.holds(ConditionType.SUSPENDED)
+    for active in (ConditionType.RUNNING, ConditionType.RESTARTING):
+        status = conditions.deny_in_place(status, active, reason, now)
+    status = conditions.add(status, job, ConditionType.SUSPENDED, message, now)
+    status = replace(status, waiting="", trouble="", replicas={role.type: Counts() for role in job.roles})
+    actions: list[Action] = [
+        cleanup.removal(one) for one in observation.replicas if not one.stopping or one.abandoned
+    ]
+    if observation.admission is not None and not any(one.is_alive for one in observation.replicas):
+        actions.append(Release())
+    events = (Event(EventType.NORMAL, reason, message),) if fresh else ()
+    return Decision(status, tuple(actions), events)
+
+
+def lift(job: Job, status: Status, now: float) -> tuple[Status, Event]:
+    """Let the job go on with its next attempt, free of budget."""
+    reason, message = f"{job.kind}Resumed", f"{job.kind} {job.name} is resumed."
+    status = conditions.deny(status, ConditionType.SUSPENDED, reason, message, now)
+    began = status.started is not None
+    status = next_attempt(job, status) if began else status
+    return replace(status, started=now, retries={}), Event(EventType.NORMAL, reason, message)
+
+
+def next_attempt(job: Job, status: Status) -> Status:
+    """The status at the beginning of the next attempt: nothing of it was seen yet."""
+    kept = status.done if kinds.module(job.kind).INDEPENDENT else ()
+    return replace(status, attempt=status.attempt + 1, sightings={}, done=kept)

@@ -1,0 +1,100 @@
+"""What exactly does a replica run: its pod with the kind's environment, ready to start."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from bireme import kinds
+from bireme.kinds.contract import Injects, Place
+from bireme.model.decisions import Demand, Start
+from bireme.model.job import Job, Member, Restart, Role, Unit, members
+from bireme.model.pods import Container, EnvVar, PodSpec
+from bireme.model.replicas import Addresses
+
+
+def start(job: Job, member: Member, attempt: int, addresses: Addresses) -> Start:
+    """Wire one replica of an attempt."""
+    role = role_of(job, member)
+    place = Place(job, role, member.index, attempt, addresses)
+    restart = Restart.NEVER if job.unit is Unit.GANG else role.restart
+    return Start(
+        replica=member.name,
+        role=role.name,
+        index=member.index,
+        attempt=attempt,
+        pod=_wired(place, kinds.module(job.kind).wire(place)),
+        restarts_in_place=restart.in_place,
+        restarts_always=restart is Restart.ALWAYS,
+        main=role.main,
+    )
+
+
+def demand(job: Job, member: Member, done: frozenset[str]) -> Demand | None:
+    """What a replica needs before it may start; one that is done needs at most its address."""
+    role = role_of(job, member)
+    ports = tuple(dict.fromkeys(name for one in role.pod.containers for name in one.ports))
+    if member.name not in done:
+        return Demand(member.name, role.pod.claims, ports)
+    idle = replace(role.pod.claims, cpu=0, memory=0, devices={})
+    return Demand(member.name, idle, ports) if ports else None
+
+
+def role_of(job: Job, member: Member) -> Role:
+    role = job.role(member.role)
+    assert role is not None, f"{member.name} has a role that its job does not declare"
+    return role
+
+
+def _wired(place: Place, env: tuple[EnvVar, ...]) -> PodSpec:
+    module = kinds.module(place.job.kind)
+    everywhere = module.INJECTS is Injects.EVERY
+    pod = place.role.pod
+    # Only kinds whose replicas listen on a named port are found by address; to the others
+    # (MPI) a replica's name is an identity that their own agent understands.
+    translate = _Translation(place) if place.addresses.book and module.PORT[0] else None
+    containers = tuple(
+        _with_env(one, env if everywhere or one.name == place.role.main else (), translate)
+        for one in pod.containers
+    )
+    inits = tuple(_with_env(one, (), translate) for one in pod.init_containers)
+    return replace(pod, containers=containers, init_containers=inits)
+
+
+def _with_env(container: Container, env: tuple[EnvVar, ...], translate: _Translation | None) -> Container:
+    merged = (*container.env, *env)
+    if translate is None:
+        return replace(container, env=merged)
+    return replace(
+        container,
+        command=tuple(translate(part) for part in container.command),
+        args=tuple(translate(part) for part in container.args),
+        env=tuple(replace(one, value=translate(one.value)) if one.value else one for one in merged),
+    )
+
+
+class _Translation:
+    """Replaces the names that only a cluster resolves by the addresses that hold here."""
+
+    def __init__(self, place: Place) -> None:
+        self._hosts: dict[str, str] = {}
+        self._ports: dict[tuple[str, int], int] = {}
+        for member in members(place.job):
+            host = place.addresses.host(member.name)
+            self._hosts[member.name] = host
+            for container in role_of(place.job, member).pod.containers:
+                for name, number in container.ports.items():
+                    port = place.addresses.port(member.name, name, number)
+                    self._ports[member.name, number] = port
+        names = "|".join(re.escape(name) for name in sorted(self._hosts, key=len, reverse=True))
+        domain = rf"(?:\.{re.escape(place.job.namespace)}(?:\.svc(?:\.cluster\.local)?)?)?"
+        self._pattern = re.compile(rf"(?<![\w.-])({names}){domain}(?::(\d+))?(?![\w-])(?!\.\w)")
+
+    def __call__(self, text: str) -> str:
+        return self._pattern.sub(self._address, text)
+
+    def _address(self, found: re.Match[str]) -> str:
+        name, port = found.group(1), found.group(2)
+        host = self._hosts[name]
+        return f"{host}:{self._ports.get((name, int(port)), int(port))}" if port else host

@@ -1,0 +1,1 @@
+"""The loop that carries decisions out; the only reader of the clock."""

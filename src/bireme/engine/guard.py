@@ -1,0 +1,89 @@
+"""Who restarts a runner that dies: its guard, a parent that does nothing else.
+
+`bireme run` forks the guard, the guard forks the runner, and the guard's own death changes nothing: what is
+left dead is found by the next command. The runner is forked without exec, which saves the start of another
+interpreter; the lock of the run travels with it, so that there is no instant at which nobody holds the run.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+
+from bireme.engine import runner
+from bireme.runs.directory import RunDirectory
+from bireme.runs.locks import Lock
+
+_MOST_DEATHS = 10
+"""Runners that may die within a minute; more is a fault that another runner would not cure."""
+_WINDOW = 60.0
+
+
+def start(run: RunDirectory, lock: Lock) -> int:
+    """Start the guard and the runner of a run that this process holds; returns the guard's pid."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        lock.close()
+        return pid
+    # Nothing of the command may run twice: whatever happens, this process ends here.
+    try:
+        os.setsid()
+        _detach(run)
+        _guard(run, lock)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def _guard(run: RunDirectory, lock: Lock | None) -> None:
+    deaths: list[float] = []
+    while lock is not None:
+        pid = os.fork()
+        if pid == 0:
+            _run(run)
+        lock.close()
+        _, status = os.waitpid(pid, 0)
+        if os.waitstatus_to_exitcode(status) == 0:
+            return
+        now = time.monotonic()
+        deaths = [one for one in deaths if now - one < _WINDOW] + [now]
+        _say(f"the runner ended with {os.waitstatus_to_exitcode(status)}; starting another")
+        if len(deaths) > _MOST_DEATHS:
+            _say(f"{len(deaths)} runners died within {_WINDOW:.0f} s; giving up")
+            return
+        lock = run.hold()
+
+
+def _run(run: RunDirectory) -> None:
+    try:
+        runner.serve(run)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(70)
+
+
+def _detach(run: RunDirectory) -> None:
+    """Let go of the terminal: a closed window must not end the job."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN if number != signal.SIGPIPE else signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(run.path / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for descriptor in (null, log):
+        if descriptor > 2:
+            os.close(descriptor)
+    os.chdir(run.path)
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,58 @@
+"""How is one step taken: see, decide, record, act.
+
+The decision is recorded before it is carried out. A step that dies in between loses nothing: the next one
+sees what is there and decides again, and a loss that was counted is remembered as counted.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bireme.core.reconcile import reconcile
+from bireme.model.decisions import Action, Decision, File
+from bireme.model.job import Job
+from bireme.model.replicas import Observation
+from bireme.model.stored import Stored as Stored
+
+
+class Conflict(Exception):
+    """Somebody wrote in between: nothing was recorded, and the step is to be taken again."""
+
+
+class Store(Protocol):
+    """Where jobs and their statuses are kept."""
+
+    async def load(self, key: str) -> Stored | None:
+        """The job, or None if it is gone."""
+
+    async def record(self, key: str, before: Stored, decision: Decision) -> None:
+        """Keep the decision's status and events, or raise Conflict."""
+
+
+class Backend(Protocol):
+    """Where replicas run."""
+
+    async def see(self, key: str, stored: Stored) -> Observation:
+        """Look at everything that belongs to the job; never on a view older than our own last write."""
+
+    async def publish(self, key: str, files: tuple[File, ...]) -> None:
+        """Keep the files that the replicas share as they should be."""
+
+    async def act(self, key: str, job: Job, action: Action) -> None:
+        """Carry out one action; what goes wrong is seen by the next look, not raised."""
+
+
+async def step(key: str, store: Store, backend: Backend, now: float) -> Decision | None:
+    """Take one step for a job; None when there is no such job."""
+    stored = await store.load(key)
+    if stored is None:
+        return None
+    observation = await backend.see(key, stored)
+    decision = reconcile(stored.job, stored.status, observation, now)
+    if decision.status != stored.status or decision.events:
+        await store.record(key, stored, decision)
+    if decision.files:
+        await backend.publish(key, decision.files)
+    for action in decision.actions:
+        await backend.act(key, stored.job, action)
+    return decision

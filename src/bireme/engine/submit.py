@@ -1,0 +1,121 @@
+"""How does a job become a run: checked against this machine, written down, and started."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.backends.local import fit, gpus, interpreters, provenance, site, supplies
+from bireme.backends.local.supplies import Supplies
+from bireme.core import admit, wiring
+from bireme.engine import guard
+from bireme.model.decisions import Demand
+from bireme.model.job import Job, members
+from bireme.runs import directory
+from bireme.runs.directory import RunDirectory
+from bireme.runs import machine
+from bireme.runs.records import Context, Desired, References
+
+LINGER = 30.0
+"""Seconds that replicas may outlive a success here: a parameter server never ends by itself."""
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """Everything that a submission says."""
+
+    job: Job
+    manifest: dict[str, object]
+    references: References = References()
+    supplies: Supplies = Supplies()
+    environ: Mapping[str, str] = {}
+    script: str = ""
+    """The script, where no manifest names an image."""
+    fits: bool = False
+    """Shrink the job to this machine instead of refusing it."""
+    detached: bool = False
+    warm: bool = True
+
+
+class Submitted(Struct, frozen=True):
+    run: RunDirectory
+    notes: tuple[str, ...]
+    """What a person should know: what is not used here, what was changed, what is capped."""
+
+
+def check(home: Path, order: Order) -> tuple[Job, tuple[str, ...]]:
+    """Make the job one that this machine can run, or raise what stands in the way; nothing is started."""
+    given = order.supplies
+    job = supplies.applied(order.job, given)
+    notes: list[str] = []
+    interpreter = interpreters.find(order.environ, given.python)
+    path = interpreters.search_path(order.environ, interpreter)
+    lacking = list(supplies.refusals(job, given, site.references(order.references), path))
+    if lacking:
+        lines = "\n".join(f"{one.where}: {one.text} ({one.hint})" for one in lacking[:8])
+        raise errors.BadInput(
+            f"{job.kind} {job.name} cannot run here as it is:\n{lines}", hint=lacking[0].hint
+        )
+    capacity = gpus.capacity()
+    if order.fits:
+        job, changes = fit.shrunk(job, capacity)
+        notes += changes
+    impossible = admit.never_fits(capacity, _demands(job))
+    if impossible:
+        raise errors.NoRoom(
+            f"{job.kind} {job.name} can never fit on this machine: {impossible}",
+            hint="ask for less, or let `--fit` shrink it to this machine",
+        )
+    capped = admit.capped(capacity, _demands(job))[1]
+    if capped:
+        notes.append(capped)
+    images = supplies.images(job)
+    if images and not order.script:
+        notes.append(_image_note(images))
+    return job, tuple(notes)
+
+
+def submit(home: Path, order: Order) -> Submitted:
+    """Check the job, create its run, and start its runner."""
+    job, notes = check(home, order)
+    policy = job.policy
+    if policy.linger is None:
+        policy = replace(policy, linger=LINGER)
+    job = replace(job, uid=secrets.token_hex(4), policy=policy)
+    given = order.supplies
+    folder = Path(given.cwd).absolute()
+    context = Context(
+        cwd=str(folder),
+        python=interpreters.find(order.environ, given.python),
+        machine=machine.this_machine(),
+        created=time.time(),
+        environment=dict(order.environ),
+        maps={target: str(Path(folder, source).absolute()) for target, source in given.maps.items()},
+        volumes={name: str(Path(folder, source).absolute()) for name, source in given.volumes.items()},
+        command=given.command,
+        references=order.references,
+        code=provenance.hashes(folder, job),
+        detached=order.detached,
+        warm=order.warm,
+    )
+    run, lock = directory.create(home, Desired(job, order.manifest), context)
+    guard.start(run, lock)
+    return Submitted(run, notes)
+
+
+def _demands(job: Job) -> tuple[Demand, ...]:
+    asked = (wiring.demand(job, member, frozenset()) for member in members(job))
+    return tuple(one for one in asked if one is not None)
+
+
+def _image_note(images: list[str]) -> str:
+    named = images[0] if len(images) == 1 else f"{images[0]} and {len(images) - 1} more"
+    return (
+        f"the image {named} is not used here: its files come from --map, its entrypoint from --command, "
+        "its interpreter from --python"
+    )

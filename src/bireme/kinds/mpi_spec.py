@@ -1,0 +1,75 @@
+"""What may an MPIJob say, in each of its three versions, and what does it mean."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+
+from bireme.model.job import CleanPods, Job
+
+V1ALPHA2 = "kubeflow.org/v1alpha2"
+V1 = "kubeflow.org/v1"
+V2BETA1 = "kubeflow.org/v2beta1"
+
+
+class Implementation(StrEnum):
+    OPEN_MPI = "OpenMPI"
+    INTEL = "Intel"
+    MPICH = "MPICH"
+
+
+class Distribution(StrEnum):
+    """What `v1alpha2` calls the implementations."""
+
+    OPEN_MPI = "OpenMPI"
+    INTEL_MPI = "IntelMPI"
+    MPICH = "MPICH"
+
+
+class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The fields of all three versions together."""
+
+    slots_per_worker: int | None = None
+    main_container: str = ""
+    mpi_implementation: Implementation | None = None
+    mpi_distribution: Distribution | None = None
+    run_launcher_as_worker: bool = False
+    # Of no effect: our launcher always waits for its workers, and needs no ssh where the agent serves.
+    launcher_creation_policy: str = ""
+    ssh_auth_mount_path: str = ""
+    # Older versions write these outside `runPolicy`; completing a job moves them there.
+    clean_pod_policy: CleanPods | None = None
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
+
+    @property
+    def slots(self) -> int:
+        return 1 if self.slots_per_worker is None else self.slots_per_worker
+
+    @property
+    def implementation(self) -> Implementation:
+        if self.mpi_implementation is not None:
+            return self.mpi_implementation
+        intel = self.mpi_distribution is Distribution.INTEL_MPI
+        return Implementation.INTEL if intel else Implementation(self.mpi_distribution or "OpenMPI")
+
+
+def options(job: Job) -> Options:
+    return msgspec.convert(job.options, Options)
+
+
+def workers(job: Job) -> int:
+    worker = job.role("worker")
+    return worker.replicas if worker else 0
+
+
+def launcher_trains(job: Job) -> bool:
+    """Whether ranks run beside the launcher too, so that it stands among the hosts."""
+    if job.api_version == V2BETA1:
+        return options(job).run_launcher_as_worker
+    launcher = job.role("launcher")
+    if job.api_version != V1 or launcher is None:
+        return False
+    return any("gpu" in device for one in launcher.pod.containers for device in one.limits.devices)

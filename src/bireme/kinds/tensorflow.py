@@ -1,0 +1,160 @@
+"""How do the replicas of a TFJob find each other, and when has it succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from bireme.kinds import contract
+from bireme.kinds.contract import Failed, Injects, Place, Problem, RoleType, Tally, Undecided, Verdict
+from bireme.model.job import Job, Kind, Role, member_name
+from bireme.model.pods import EnvVar
+
+KIND = Kind.TENSORFLOW
+API_VERSIONS = ("kubeflow.org/v1",)
+SPECS = "tfReplicaSpecs"
+MAIN = "tensorflow"
+PORT = ("tfjob-port", 2222)
+INJECTS = Injects.MAIN
+INDEPENDENT = False
+OPERATOR = "tfjob-controller"
+
+wanted = contract.every_member
+files = contract.no_files
+start_after = contract.at_once
+idles = contract.never_idle
+
+ALL_WORKERS = "AllWorkers"
+_SUCCESS_POLICIES = ("", "Default", ALL_WORKERS)
+
+
+class Options(Struct, frozen=True, rename="camel"):
+    success_policy: str = ""
+    enable_dynamic_worker: bool = False
+
+
+def options(job: Job) -> Options:
+    return msgspec.convert(job.options, Options)
+
+
+def role_types(api_version: str) -> tuple[RoleType, ...]:
+    # In the order in which a job's failures are looked for.
+    return tuple(RoleType(key) for key in ("Chief", "Evaluator", "Master", "PS", "Worker"))
+
+
+def defaults(job: Job) -> Job:
+    return msgspec.structs.replace(job, options=msgspec.to_builtins(options(job)))
+
+
+def validate(job: Job) -> Iterator[Problem]:
+    chiefs = [role for role in job.roles if _is_chief(role)]
+    if len(chiefs) > 1:
+        yield Problem(
+            f"spec.{SPECS}",
+            "Forbidden: must not have more than 1 Chief or Master role",
+            "keep one of Chief and Master",
+        )
+    for role in chiefs:
+        if role.replicas != 1:
+            yield Problem(
+                f"spec.{SPECS}[{role.type}].replicas",
+                "Forbidden: must be 1",
+                f"write `replicas: 1`; those that only train are workers, not a {role.type}",
+            )
+    policy = options(job).success_policy
+    if policy not in _SUCCESS_POLICIES:
+        yield contract.unsupported("spec.successPolicy", policy, _SUCCESS_POLICIES)
+
+
+def wire(place: Place) -> tuple[EnvVar, ...]:
+    if place.job.total == 1:
+        return ()
+    config = _sparse(place) if options(place.job).enable_dynamic_worker else _whole(place)
+    return (EnvVar("TF_CONFIG", msgspec.json.encode(config).decode()),)
+
+
+def outcome(job: Job, tally: Tally) -> Verdict:
+    deciding = _deciding(job)
+    if _is_complete(job, deciding, tally):
+        return contract.succeeded_qualified(job)
+    for role in sorted(job.roles, key=lambda one: one.type):
+        failed = tally.of(role.name).failed
+        if failed and not _survives(job, role, tally):
+            return Failed(
+                f"{job.kind} {job.namespace}/{job.name} has failed because "
+                f"{failed} {role.type} replica(s) failed."
+            )
+    if any(tally.of(role.name).active for role in deciding):
+        return contract.running_qualified(job)
+    return Undecided()
+
+
+def leads(job: Job, role: Role, index: int) -> bool:
+    if any(_is_chief(one) for one in job.roles):
+        return _is_chief(role)
+    return role.name == "worker" and index == 0
+
+
+def _is_chief(role: Role) -> bool:
+    return role.name in ("chief", "master")
+
+
+def _deciding(job: Job) -> tuple[Role, ...]:
+    """The roles whose end is the job's: the chief, else the workers, else whatever there is."""
+    chiefs = tuple(role for role in job.roles if _is_chief(role))
+    workers = tuple(role for role in job.roles if role.name == "worker")
+    return chiefs or workers or job.roles
+
+
+def _is_complete(job: Job, deciding: tuple[Role, ...], tally: Tally) -> bool:
+    if all(tally.of(role.name).succeeded >= role.replicas for role in deciding):
+        return True
+    first = deciding[0]
+    if first.name != "worker" or options(job).success_policy == ALL_WORKERS:
+        return False
+    return member_name(job, first, 0) in tally.done
+
+
+def _survives(job: Job, role: Role, tally: Tally) -> bool:
+    """Whether the job goes on although replicas of the role failed: dynamic workers may come and go."""
+    if role.name != "worker" or not options(job).enable_dynamic_worker:
+        return False
+    counts = tally.of(role.name)
+    # Where workers decide, somebody must be left who can still bring the job to an end.
+    return role not in _deciding(job) or counts.succeeded + counts.failed < role.replicas
+
+
+def _whole(place: Place) -> dict[str, object]:
+    """What everyone is told usually: every replica of the job."""
+    roles = sorted(place.job.roles, key=lambda role: role.name)
+    cluster = {role.name: _addresses(place, role) for role in roles}
+    return {"cluster": cluster, "task": _task(place), "environment": "cloud"}
+
+
+def _sparse(place: Place) -> dict[str, object]:
+    """What a replica is told where workers may come and go: no more than it must know."""
+    servers = place.job.role("ps")
+    worker: dict[str, str] = {}
+    ps: list[str] = []
+    if place.role.name == "worker":
+        worker = {str(place.index): _address(place, place.role, place.index)}
+        ps = _addresses(place, servers) if servers else []
+    elif place.role.name == "ps":
+        ps = [_address(place, place.role, place.index)]
+    return {"cluster": {"worker": worker, "ps": ps}, "task": _task(place)}
+
+
+def _task(place: Place) -> dict[str, object]:
+    return {"type": place.role.name, "index": place.index}
+
+
+def _addresses(place: Place, role: Role) -> list[str]:
+    return [_address(place, role, index) for index in range(role.replicas)]
+
+
+def _address(place: Place, role: Role, index: int) -> str:
+    name = member_name(place.job, role, index)
+    host = place.addresses.host(name, dns=place.addresses.qualified(name, place.job.namespace))
+    return f"{host}:{place.port(role, PORT, index)}"

@@ -1,0 +1,104 @@
+"""How long, how often, and what is left afterwards: the run policy of a manifest, and our own annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from bireme.manifest import names
+from bireme.manifest.complaints import Fields
+from bireme.manifest.nodes import quoted
+from bireme.model.job import (
+    ENVIRONMENT_ANNOTATION,
+    EVICTION_LIMIT_ANNOTATION,
+    RESTART_ANNOTATION,
+    CleanPods,
+    RunPolicy,
+    Scheduling,
+    Unit,
+)
+
+ELASTIC_MIN_ANNOTATION = "bireme.io/elastic-min"
+
+_OURS = "bireme.io/"
+_ANNOTATIONS = (RESTART_ANNOTATION, ENVIRONMENT_ANNOTATION, EVICTION_LIMIT_ANNOTATION, ELASTIC_MIN_ANNOTATION)
+_MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
+_MPI_MANAGERS = ("kubeflow.org/mpi-operator", "kueue.x-k8s.io/multikueue")
+
+
+class Wishes(Struct, frozen=True):
+    """What our own annotations ask for."""
+
+    unit: Unit = Unit.REPLICA
+    torchrun_environment: bool = False
+    eviction_limit: int = RunPolicy().eviction_limit
+
+
+def read_run_policy(spec: Fields, api_version: str) -> RunPolicy:
+    """Reads `runPolicy` of a Kubeflow kind."""
+    fields = spec.mapping("runPolicy")
+    if fields is None:
+        return RunPolicy()
+    managers = _MPI_MANAGERS if api_version == "kubeflow.org/v2beta1" else _MANAGERS
+    policy = RunPolicy(
+        clean_pods=CleanPods(fields.choice("cleanPodPolicy", list(CleanPods), CleanPods.NONE)),
+        ttl=fields.integer("ttlSecondsAfterFinished", minimum=0),
+        deadline=fields.integer("activeDeadlineSeconds", minimum=0),
+        backoff_limit=fields.integer("backoffLimit", minimum=0),
+        suspend=fields.boolean("suspend", False),
+        managed_by=_managed_by(fields, managers),
+        scheduling=_scheduling(fields),
+    )
+    fields.done()
+    return policy
+
+
+def read_wishes(annotations: Fields | None) -> Wishes:
+    """Reads the annotations that begin with `bireme.io/`."""
+    if annotations is None:
+        return Wishes()
+    written = annotations.keys()
+    for key in written:
+        if key.startswith(_OURS) and key not in _ANNOTATIONS:
+            nearest = names.nearest(key, _ANNOTATIONS)
+            advice = f", did you mean {quoted(nearest)}?" if nearest else ""
+            annotations.warn(key, f"unknown annotation {quoted(key)}{advice}")
+    return Wishes(
+        unit=Unit(annotations.choice(RESTART_ANNOTATION, list(Unit), Unit.REPLICA)),
+        torchrun_environment=annotations.choice(ENVIRONMENT_ANNOTATION, ("torchrun",)) is not None,
+        eviction_limit=_eviction_limit(annotations),
+    )
+
+
+def _managed_by(fields: Fields, managers: Sequence[str]) -> str:
+    name = fields.text("managedBy", "")
+    if name and name not in managers:
+        supported = ", ".join(quoted(each) for each in managers)
+        fields.error("managedBy", f"Unsupported value: {quoted(name)}: supported values: {supported}")
+    return name
+
+
+def _scheduling(policy: Fields) -> Scheduling:
+    fields = policy.mapping("schedulingPolicy")
+    if fields is None:
+        return Scheduling()
+    scheduling = Scheduling(
+        min_available=fields.integer("minAvailable", minimum=0),
+        queue=fields.text("queue", ""),
+        priority_class=fields.text("priorityClass", ""),
+        min_resources=fields.quantities("minResources"),
+        timeout=fields.integer("scheduleTimeoutSeconds", minimum=0),
+    )
+    fields.done()
+    return scheduling
+
+
+def _eviction_limit(annotations: Fields) -> int:
+    text = annotations.text(EVICTION_LIMIT_ANNOTATION)
+    if text is None:
+        return Wishes().eviction_limit
+    if text.isascii() and text.isdecimal() and len(text) <= 9:
+        return int(text)
+    annotations.error(EVICTION_LIMIT_ANNOTATION, f'wanted a whole number such as "20", found {quoted(text)}')
+    return Wishes().eviction_limit

@@ -1,0 +1,251 @@
+"""Which jobs do documents describe: every kind, the short form, and what stands beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from bireme import kinds
+from bireme.errors import BadManifest
+from bireme.kinds.contract import KindModule
+from bireme.manifest import jobs, names, places, podjob, references, shortform, trainjob
+from bireme.manifest.complaints import Complaint, Complaints, Fields
+from bireme.manifest.nodes import Document, Mark, Node, quoted
+from bireme.manifest.references import References
+from bireme.model.job import Job, Kind
+
+__all__ = ["ReadJob", "Reading", "References", "from_manifest", "read"]
+
+KINDS = tuple(str(kind) for kind in Kind)
+
+IGNORED = (
+    "APIService",
+    "ClusterQueue",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ClusterTrainingRuntime",
+    "CronJob",
+    "CustomResourceDefinition",
+    "DaemonSet",
+    "Deployment",
+    "Endpoints",
+    "EndpointSlice",
+    "Event",
+    "HorizontalPodAutoscaler",
+    "Ingress",
+    "Lease",
+    "LimitRange",
+    "LocalQueue",
+    "Namespace",
+    "NetworkPolicy",
+    "Node",
+    "PersistentVolume",
+    "PodDisruptionBudget",
+    "PodGroup",
+    "PodTemplate",
+    "PriorityClass",
+    "ReplicaSet",
+    "ReplicationController",
+    "ResourceFlavor",
+    "ResourceQuota",
+    "Role",
+    "RoleBinding",
+    "RuntimeClass",
+    "Service",
+    "ServiceAccount",
+    "StatefulSet",
+    "StorageClass",
+    "TrainingRuntime",
+)
+"""Kinds that often stand beside a job and are none."""
+
+_MOST_HINTS = 3
+
+
+class ReadJob(Struct, frozen=True):
+    """A job, and the manifest it was made of."""
+
+    job: Job
+    manifest: dict[str, Any]  # Any: JSON has no better type
+    """As it was written; of the short form, the manifest that it compiles to."""
+    file: str
+    line: int
+    script: str | None = None
+    """The script's path as the short form gives it; whether it exists has not been looked at."""
+
+
+class Reading(Struct, frozen=True):
+    """Everything that documents hold."""
+
+    jobs: tuple[ReadJob, ...]
+    references: References = References()
+    warnings: tuple[Complaint, ...] = ()
+
+
+def read(documents: Sequence[Document]) -> Reading:
+    """Reads jobs and what they refer to, or raises one BadManifest that carries every complaint."""
+    reader = _Reader()
+    for document in documents:
+        reader.add(document)
+    return reader.finish()
+
+
+def from_manifest(
+    manifest: Mapping[str, object], *, file: str = "the manifest", script: str | None = None
+) -> Reading:
+    """Reads a manifest that is plain data already, such as the one of a script."""
+    reader = _Reader()
+    reader.add(places.document_of(manifest, file, Mark(0, 0)), script)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._complaints = Complaints()
+        self._jobs: list[ReadJob] = []
+        self._references = references.Gathered()
+        self._seen: list[str] = []
+        self._names: set[tuple[str, str, str]] = set()
+        self._pods: list[tuple[Fields, Node]] = []
+        self._files: dict[str, None] = {}
+        self._instead = ""
+
+    def add(self, document: Document, script: str | None = None) -> None:
+        self._files[document.file] = None
+        for root in _unpacked(document.root):
+            self._add(Fields(self._complaints, document.file, root), root, script)
+
+    def finish(self) -> Reading:
+        self._add_pods()
+        errors = self._complaints.errors
+        if errors:
+            hint = self._instead or "\n".join(self._misspelt())
+            raise BadManifest(BadManifest.of(errors).what, hint=hint, complaints=errors)
+        if not self._jobs:
+            raise BadManifest.of([self._no_job()])
+        return Reading(tuple(self._jobs), self._references.references(), self._complaints.warnings)
+
+    def _add(self, fields: Fields, root: Node, script: str | None) -> None:
+        if not isinstance(root.value, dict):
+            return
+        if fields.node("apiVersion") is None and "script" in root.value:
+            self._add_short_form(fields, root)
+            return
+        kind = self._kind(fields)
+        if kind in references.KINDS:
+            self._references.add(kind, fields)
+        elif kind == trainjob.KIND:
+            self._refuse_trainjob(fields, root)
+        elif kind == podjob.KIND:
+            self._pods.append((fields, root))
+        elif kind in IGNORED:
+            fields.warn("kind", f"a {kind} is not a job, so it is left alone")
+        elif kind in KINDS:
+            module = kinds.module(Kind(kind))
+            if _is_served(fields, module):
+                self._add_job(jobs.read(root, module, self._complaints, fields.file), fields, root, script)
+
+    def _kind(self, fields: Fields) -> str:
+        """Returns a kind that is known, or complains and returns nothing."""
+        kind = fields.text("kind")
+        if kind is None:
+            if fields.node("kind") is None:
+                self._complain_of_shape(fields)
+            return ""
+        self._seen.append(kind)
+        known = (*KINDS, *references.KINDS, *IGNORED, podjob.KIND, trainjob.KIND)
+        if kind in known:
+            return kind
+        nearest = names.nearest(kind, known)
+        supported = ", ".join(quoted(each) for each in KINDS)
+        hint = f"did you mean {nearest}?" if nearest else ""
+        fields.error("kind", f"Unsupported value: {quoted(kind)}: supported values: {supported}", hint)
+        return ""
+
+    def _complain_of_shape(self, fields: Fields) -> None:
+        if fields.node("apiVersion") is not None:
+            fields.error("kind", "Required value", f"one of {', '.join(KINDS)}")
+            return
+        written = fields.keys()
+        misspelt = next((key for key in written if names.nearest(key, ("script",))), "")
+        hint = (
+            f"did you mean script instead of {quoted(misspelt)}?" if misspelt else "write `script: train.py`"
+        )
+        fields.error(
+            misspelt, "this is neither a manifest with apiVersion and kind nor a short form with script", hint
+        )
+
+    def _add_job(self, job: Job | None, fields: Fields, root: Node, script: str | None) -> None:
+        if job is None:
+            return
+        key = (job.kind, job.namespace, job.name)
+        if job.name and key in self._names:
+            fields.error("metadata", f"there are two {job.kind}s named {quoted(job.name)}")
+        self._names.add(key)
+        self._jobs.append(ReadJob(job, root.plain(), fields.file, root.mark.line, script))
+
+    def _add_short_form(self, fields: Fields, root: Node) -> None:
+        short = shortform.read(fields)
+        if short is None:
+            return
+        manifest = shortform.compile(short)
+        compiled = places.document_of(manifest, fields.file, root.mark).root
+        complaints = Complaints(fields.file)
+        job = jobs.read(compiled, kinds.module(short.kind), complaints, fields.file)
+        for each in (*complaints.errors, *complaints.warnings):
+            self._complaints.add(shortform.placed(each, root))
+        if job is not None:
+            self._jobs.append(ReadJob(job, manifest, fields.file, root.mark.line, short.path))
+
+    def _add_pods(self) -> None:
+        """Takes bare Pods for jobs where there is no other; beside a job they are something else."""
+        alone = not self._jobs and not self._complaints.errors
+        for fields, root in self._pods:
+            if not alone:
+                fields.warn("kind", "a Pod is not a job, so it is left alone")
+                continue
+            fields.warn("kind", "a Pod is run as a batch/v1 Job that has it as its template")
+            job = podjob.as_job(root)
+            self._add_job(
+                jobs.read(job, kinds.module(Kind.BATCH), self._complaints, fields.file), fields, job, None
+            )
+
+    def _refuse_trainjob(self, fields: Fields, root: Node) -> None:
+        self._instead = self._instead or f"write this PyTorchJob instead:\n{trainjob.instead(root)}"
+        fields.error(
+            "kind", "a TrainJob of Trainer v2 is not run here, because its runtime lies in a cluster"
+        )
+
+    def _misspelt(self) -> list[str]:
+        """The warnings that may well be why something is missing."""
+        likely = [each for each in self._complaints.warnings if "did you mean" in each.text]
+        return [str(each) for each in likely[:_MOST_HINTS]]
+
+    def _no_job(self) -> Complaint:
+        found = list(dict.fromkeys(self._seen))[:5]
+        text = f"there is no job in it, only: {', '.join(found)}" if found else "there is no job in it"
+        return Complaint(", ".join(self._files), 0, 0, "", text, f"a job is one of {', '.join(KINDS)}")
+
+
+def _unpacked(root: Node) -> Iterator[Node]:
+    """Yields the objects of a `List`, as `kubectl get -o yaml` writes it, or the document itself."""
+    fields = root.value if isinstance(root.value, dict) else {}
+    kind, items = fields.get("kind"), fields.get("items")
+    if kind is not None and kind.value == "List" and items is not None and isinstance(items.value, list):
+        yield from items.value
+    else:
+        yield root
+
+
+def _is_served(fields: Fields, module: KindModule) -> bool:
+    version = fields.text("apiVersion")
+    if version in module.API_VERSIONS:
+        return True
+    supported = ", ".join(quoted(each) for each in module.API_VERSIONS)
+    if version is not None:
+        fields.error("apiVersion", f"Unsupported value: {quoted(version)}: supported values: {supported}")
+    elif fields.node("apiVersion") is None:
+        fields.error("apiVersion", "Required value", f"write `apiVersion: {module.API_VERSIONS[0]}`")
+    return False

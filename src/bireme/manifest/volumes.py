@@ -1,0 +1,144 @@
+"""Where do a replica's files come from: the volumes of a pod template, and where containers mount them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from bireme.manifest import fieldnames, names
+from bireme.manifest.complaints import Fields
+from bireme.manifest.nodes import quoted
+from bireme.model.pods import (
+    Claim,
+    EmptyDir,
+    HostPath,
+    Mount,
+    OtherVolume,
+    RefFiles,
+    RefKind,
+    Volume,
+    VolumeSource,
+)
+
+
+class ReadVolumes(Struct, frozen=True):
+    """The volumes that can be read, and the names of all that are declared."""
+
+    volumes: tuple[Volume, ...]
+    names: frozenset[str]
+
+
+def read_volumes(spec: Fields) -> ReadVolumes:
+    """Reads `volumes` of a pod's spec."""
+    volumes: list[Volume] = []
+    declared: set[str] = set()
+    for fields in spec.items("volumes"):
+        name = required(fields, "name")
+        if name and (wrong := names.wrong_label(name)):
+            fields.error("name", f"Invalid value: {quoted(name)}: {wrong}")
+        if name in declared:
+            fields.error("name", f"Duplicate value: {quoted(name)}")
+        source = _source(fields)
+        declared.add(name)
+        if name and source is not None:
+            volumes.append(Volume(name, source))
+    return ReadVolumes(tuple(volumes), frozenset(declared))
+
+
+def read_mounts(container: Fields, declared: frozenset[str]) -> tuple[Mount, ...]:
+    """Reads `volumeMounts` of a container; each must name a volume that is declared."""
+    mounts: list[Mount] = []
+    taken: set[str] = set()
+    for fields in container.items("volumeMounts"):
+        name = required(fields, "name")
+        path = required(fields, "mountPath")
+        if name and name not in declared:
+            fields.error("name", f"Not found: {quoted(name)}", _declared_hint(declared))
+        if path and path in taken:
+            fields.error("mountPath", f"Invalid value: {quoted(path)}: must be unique")
+        taken.add(path)
+        mounts.append(Mount(name, path, fields.boolean("readOnly", False), _inner_path(fields, "subPath")))
+        fields.done(fieldnames.MOUNT)
+    return tuple(mounts)
+
+
+def required(fields: Fields, name: str) -> str:
+    """Reads a text that must be there and not be empty."""
+    text = fields.text(name)
+    # A value of the wrong type has been complained about already.
+    if not text and (text == "" or fields.node(name) is None):
+        fields.error(name, "Required value")
+    return text or ""
+
+
+def _declared_hint(declared: frozenset[str]) -> str:
+    if not declared:
+        return "declare it under `volumes` of the same template"
+    few = sorted(declared)[:3]
+    more = ", ..." if len(declared) > len(few) else ""
+    return f"the volumes are {', '.join(few)}{more}"
+
+
+def _source(volume: Fields) -> VolumeSource | None:
+    keys = volume.keys()
+    given = [key for key in keys if key != "name" and volume.node(key) is not None]
+    known = [key for key in given if key in fieldnames.VOLUME_SOURCES]
+    if len(known) > 1:
+        volume.error(known[1], "Forbidden: may not specify more than 1 volume type")
+    if known:
+        source = _source_of(volume, known[0])
+        for key in given:
+            if key not in known:
+                volume.warn(key, f"unknown field {quoted(key)}")
+        return source
+    hint = names.nearest(given[0], fieldnames.VOLUME_SOURCES) if given else ""
+    volume.error(
+        given[0] if given else "",
+        "Required value: must specify a volume type",
+        f"did you mean {hint}?"
+        if hint
+        else "write `emptyDir: {}` for a folder that lives as long as the replica",
+    )
+    return None
+
+
+def _source_of(volume: Fields, type_: str) -> VolumeSource | None:
+    fields = volume.mapping(type_)
+    if fields is None:
+        return None
+    match type_:
+        case "emptyDir":
+            in_memory = fields.text("medium", "") == "Memory"
+            fields.quantity("sizeLimit")
+            source: VolumeSource = EmptyDir(in_memory)
+        case "hostPath":
+            fields.text("type")
+            source = HostPath(required(fields, "path"))
+        case "persistentVolumeClaim":
+            source = Claim(required(fields, "claimName"), fields.boolean("readOnly", False))
+        case "configMap":
+            source = _files(fields, RefKind.CONFIG_MAP, "name")
+        case "secret":
+            source = _files(fields, RefKind.SECRET, "secretName")
+        case _:
+            return OtherVolume(type_)
+    fields.done()
+    return source
+
+
+def _files(fields: Fields, kind: RefKind, name: str) -> RefFiles:
+    items: dict[str, str] = {}
+    for item in fields.items("items"):
+        items[required(item, "key")] = _inner_path(item, "path")
+        item.done(("mode",))
+    fields.integer("defaultMode")
+    return RefFiles(kind, required(fields, name), items, fields.boolean("optional", False))
+
+
+def _inner_path(fields: Fields, name: str) -> str:
+    """Reads a path that must stay within its volume."""
+    path = fields.text(name, "")
+    if path.startswith("/"):
+        fields.error(name, f"Invalid value: {quoted(path)}: must be a relative path")
+    if ".." in path.split("/"):
+        fields.error(name, f"Invalid value: {quoted(path)}: must not contain '..'")
+    return path

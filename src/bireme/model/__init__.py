@@ -1,0 +1,1 @@
+"""The frozen values that every layer speaks in: job, replica, status, resources, quantities."""

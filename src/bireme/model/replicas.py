@@ -1,0 +1,121 @@
+"""What does a backend see of a job now."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class ReplicaPhase(StrEnum):
+    """Where a replica is in its life."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+    """It cannot be known now, for example behind a partition; never a guess."""
+
+    @property
+    def is_final(self) -> bool:
+        return self in (ReplicaPhase.SUCCEEDED, ReplicaPhase.FAILED)
+
+
+class Loss(StrEnum):
+    """Why a replica failed: by its own exit, or with the place it ran in."""
+
+    CRASH = "crash"
+    EVICTION = "eviction"
+
+
+class Replica(Struct, frozen=True):
+    """One replica that exists, as its backend sees it."""
+
+    name: str
+    role: str
+    index: int
+    attempt: int
+    uid: str
+    phase: ReplicaPhase
+    ready: bool = False
+    stopping: bool = False
+    """Its removal was asked for and is not complete."""
+    abandoned: bool = False
+    """It is past its grace on a node that does not answer: nobody will report its end."""
+    restarts: int = 0
+    """How often its programs were started again in place."""
+    loss: Loss = Loss.CRASH
+    """Meaningful only when it failed."""
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    node: str = ""
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.phase.is_final
+
+
+class Address(Struct, frozen=True):
+    """Where a replica is reached: a host, and the port behind each of its port names."""
+
+    host: str
+    ports: dict[str, int] = {}
+
+
+class Addresses(Struct, frozen=True):
+    """Where the replicas of an attempt are reached; empty where cluster DNS names hold."""
+
+    book: dict[str, Address] = {}
+    domain: str = ""
+    """The cluster's domain where qualified names carry it."""
+
+    def host(self, replica: str, dns: str = "") -> str:
+        """The replica's host: from the book, else its DNS name (by default the short one)."""
+        entry = self.book.get(replica)
+        return entry.host if entry else dns or replica
+
+    def port(self, replica: str, name: str, declared: int) -> int:
+        entry = self.book.get(replica)
+        return entry.ports.get(name, declared) if entry else declared
+
+    def qualified(self, service: str, namespace: str) -> str:
+        return f"{service}.{namespace}.svc" + (f".{self.domain}" if self.domain else "")
+
+
+class Granted(Struct, frozen=True, tag="granted"):
+    """The attempt has its resources and addresses."""
+
+    attempt: int
+    replicas: frozenset[str]
+    addresses: Addresses = Addresses()
+
+
+class Waiting(Struct, frozen=True, tag="waiting"):
+    """The attempt waits for resources; the reason is a sentence for people."""
+
+    attempt: int
+    reason: str
+
+
+Admission = Granted | Waiting
+
+
+class Fault(Struct, frozen=True):
+    """An action that did not work: what was refused, why, and whether trying again can help."""
+
+    replica: str
+    text: str
+    hint: str = ""
+    final: bool = False
+
+
+class Observation(Struct, frozen=True):
+    """Everything that the backend knows about a job at one moment."""
+
+    replicas: tuple[Replica, ...] = ()
+    admission: Admission | None = None
+    faults: tuple[Fault, ...] = ()
+    complete: bool = True
+    """False when the backend could not look: then absence of a replica means nothing."""

@@ -1,0 +1,111 @@
+"""What is remembered about a job: conditions, counts and budgets, and nothing anywhere else."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class ConditionType(StrEnum):
+    CREATED = "Created"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    SUCCEEDED = "Succeeded"
+    SUSPENDED = "Suspended"
+    FAILED = "Failed"
+
+
+class Phase(StrEnum):
+    """What a person is told about a job in one word; a function of its status."""
+
+    CREATED = "Created"
+    QUEUED = "Queued"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+class Condition(Struct, frozen=True):
+    type: ConditionType
+    status: bool
+    reason: str
+    message: str
+    updated: float
+    changed: float
+
+
+class Counts(Struct, frozen=True):
+    """How many replicas of a role are where."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Retry(Struct, frozen=True):
+    """A replica that failed and was or will be replaced: how often, and not before when."""
+
+    failures: int
+    not_before: float
+
+
+class Sighting(Struct, frozen=True):
+    """The replica last seen under a name, and how many of its losses are counted."""
+
+    uid: str
+    losses: int = 0
+    closed: bool = False
+    """Its end is counted or was our own wish: that it vanishes is no news."""
+
+
+class Status(Struct, frozen=True, omit_defaults=True):
+    """The whole memory of a job: any process may carry on from it."""
+
+    conditions: tuple[Condition, ...] = ()
+    replicas: dict[str, Counts] = {}
+    """Counts by role type, as users of the Kubeflow kinds read them."""
+    started: float | None = None
+    completed: float | None = None
+    attempt: int = 0
+    crashes: int = 0
+    evictions: int = 0
+    sightings: dict[str, Sighting] = {}
+    """What was seen of this attempt, by replica name, so that each loss counts once."""
+    done: tuple[str, ...] = ()
+    """Replicas of this attempt that succeeded: they are never run again, even if their traces are removed."""
+    retries: dict[str, Retry] = {}
+    """Replicas of this attempt that failed before; the key "" stands for the gang."""
+    waiting: str = ""
+    """Why the job waits for its resources, or an empty text."""
+    trouble: str = ""
+    """The last thing that did not work and is tried again."""
+    expired: bool = False
+    """Its time to live after the end is over."""
+
+    def condition(self, type: ConditionType) -> Condition | None:
+        return next((one for one in self.conditions if one.type is type), None)
+
+    def holds(self, type: ConditionType) -> bool:
+        condition = self.condition(type)
+        return condition is not None and condition.status
+
+    @property
+    def phase(self) -> Phase:
+        if self.holds(ConditionType.FAILED):
+            return Phase.FAILED
+        if self.holds(ConditionType.SUCCEEDED):
+            return Phase.SUCCEEDED
+        if self.holds(ConditionType.SUSPENDED):
+            return Phase.SUSPENDED
+        if self.waiting:
+            return Phase.QUEUED
+        if self.holds(ConditionType.RESTARTING):
+            return Phase.RESTARTING
+        return Phase.RUNNING if self.holds(ConditionType.RUNNING) else Phase.CREATED

@@ -1,0 +1,17 @@
+"""What is kept of a job between two steps."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from bireme.model.job import Job
+from bireme.model.status import Status
+
+
+class Stored(Struct, frozen=True):
+    """What is wanted and what is remembered, as read in one go."""
+
+    job: Job
+    status: Status
+    version: str = ""
+    """Names this state of the store, so that a write on top of a newer one is refused."""

@@ -1,0 +1,265 @@
+"""What is in the directory of a run, and how is it read and changed."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from bireme import errors
+from bireme.model.decisions import Event
+from bireme.model.status import Status
+from bireme.runs import files, locks
+from bireme.runs.journal import Journal
+from bireme.runs.locks import Lock
+from bireme.runs.records import Context, Desired, RecordedEvent, RunId, parse_run
+from bireme.runs.wake import Wake, make_wake, send_wake
+
+Value = TypeVar("Value")
+
+
+class RunDirectory:
+    """One run's directory, `<home>/runs/<name>/<number>`.
+
+    | file | holds | written by |
+    | --- | --- | --- |
+    | job.json | the desired job | commands, through `edit` |
+    | status.json | the status: the truth | the runner |
+    | context.json | working directory, interpreter, environment | `create`, never again |
+    | events.jsonl, journal.jsonl | what happened | the runner, appending |
+    | claim.json | what the run holds in the ledger | the ledger |
+    | logs/ | a file per replica and container | the runner |
+    | lock | held by the runner while it lives | |
+    | wake | a pipe that wakes the runner | anybody |
+    """
+
+    def __init__(self, home: Path, id: RunId) -> None:
+        self.home = home
+        self.id = id
+        self.path = runs_folder(home) / id.name / str(id.number)
+
+    def __repr__(self) -> str:
+        return f"RunDirectory({str(self.path)!r})"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def journal_path(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def claim_path(self) -> Path:
+        return self.path / "claim.json"
+
+    def exists(self) -> bool:
+        return self.path.is_dir()
+
+    def desired(self) -> Desired:
+        return self._read("job.json", Desired)
+
+    def edit(self, change: Callable[[Desired], Desired]) -> Desired:
+        """Changes the desired job and wakes the runner; two editors at once both have their change.
+
+        `change` may be given a newer job than the caller has seen. What changes nothing is not written.
+        """
+        path = self.path / "job.json"
+        with locks.wait(self.path / "edit", f"editing {self.id}"):
+            old = self.desired()
+            new = msgspec.structs.replace(change(old), generation=old.generation)
+            if new == old:
+                return old
+            files.sweep(path)
+            new = msgspec.structs.replace(new, generation=old.generation + 1)
+            files.replace(path, msgspec.json.encode(new))
+        self.wake()
+        return new
+
+    def status(self) -> Status:
+        return self._read("status.json", Status)
+
+    def write_status(self, status: Status) -> None:
+        """Replaces the status, durably; only for who holds the run."""
+        files.replace(self.path / "status.json", msgspec.json.encode(status))
+
+    def context(self) -> Context:
+        return self._read("context.json", Context)
+
+    def append_events(self, events: Iterable[Event], now: float) -> None:
+        recorded = [RecordedEvent(now, one.type, one.reason, one.message) for one in events]
+        if recorded:
+            journal = self._events()
+            try:
+                journal.append(*recorded)
+            finally:
+                journal.close()
+
+    def events(self) -> tuple[RecordedEvent, ...]:
+        """Returns what was told, oldest first; identical events in a row are one with a count."""
+        merged: list[RecordedEvent] = []
+        for event in self._events().read():
+            if merged and event.repeats(merged[-1]):
+                event = msgspec.structs.replace(event, count=merged.pop().count + event.count)
+            merged.append(event)
+        return tuple(merged)
+
+    def hold(self) -> Lock | None:
+        """Takes the run for this process until it ends (see `Lock`), or returns None if another has it."""
+        lock = locks.hold(self.path / "lock")
+        if lock is not None:
+            for name in ("status.json", "claim.json"):
+                files.sweep(self.path / name)
+        return lock
+
+    def is_held(self) -> bool:
+        """Says whether the run has a living runner."""
+        return locks.is_held(self.path / "lock")
+
+    def is_active(self) -> bool:
+        """Says whether the run has not ended: suspended and queued ones are active too."""
+        return not self.status().phase.is_final
+
+    def wake(self) -> bool:
+        """Makes the runner look again; returns whether there was one to be woken. Never blocks."""
+        return send_wake(self.path / "wake")
+
+    def wake_fd(self) -> Wake:
+        """Opens the runner's end: readable when woken, until `drain`."""
+        return Wake(self.path / "wake")
+
+    def delete(self) -> None:
+        """Removes the directory; a crash meanwhile leaves either the run or nothing that looks like one.
+
+        It is for the caller to see that nobody holds the run.
+        """
+        gone = self.path.with_name(f".gone-{self.id.number}-{secrets.token_hex(4)}")
+        with files.explained(self.path), locks.wait(_door(self.home), "creating or removing a run"):
+            with suppress(FileNotFoundError):
+                self.path.rename(gone)
+            _clear(self.path.parent)
+            with suppress(OSError):
+                self.path.parent.rmdir()
+
+    def _events(self) -> Journal[RecordedEvent]:
+        return Journal(self.path / "events.jsonl", RecordedEvent)
+
+    def _read(self, name: str, type: type[Value]) -> Value:
+        path = self.path / name
+        if not self.exists():
+            raise errors.BadInput(f"there is no run {self.id}", hint="`bireme ps --all` lists them")
+        advice = f"remove the run with `bireme rm {self.id}`; its logs are in {self.logs}"
+        try:
+            with files.explained(path):
+                return msgspec.json.decode(path.read_bytes(), type=type)
+        except errors.BadInput as error:
+            raise errors.OurBug(f"{path} is missing", hint=advice) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise errors.OurBug(f"{path} is damaged: {error}", hint=advice) from error
+
+
+def runs_folder(home: Path) -> Path:
+    return home / "runs"
+
+
+def create(home: Path, desired: Desired, context: Context) -> tuple[RunDirectory, Lock]:
+    """Makes the next run of the job's name, and holds it; refuses a name whose newest run is active.
+
+    The directory appears whole or not at all. The lock is held before anybody can see the run, so that no
+    other command takes it for one whose runner died; hand it to the runner (see `Lock`) or close it.
+    """
+    name, number = parse_run(desired.job.name)
+    if number is not None:
+        raise errors.BadInput(f"a job cannot be called {desired.job.name!r}: Bireme numbers its runs itself")
+    folder = runs_folder(home) / name
+    with locks.wait(_door(home), "creating or removing a run"), files.explained(folder):
+        folder.mkdir(mode=files.PRIVATE_FOLDER, exist_ok=True)
+        _clear(folder)
+        last = newest(home, name)
+        if last is not None and last.is_active():
+            raise errors.BadInput(
+                f"{last.id} is still active ({last.status().phase})",
+                hint=f"end it with `bireme rm {name}`, or choose another name with `--name`",
+            )
+        run = RunDirectory(home, RunId(name, last.id.number + 1 if last else 1))
+        return run, _made(run, desired, context)
+
+
+def newest(home: Path, name: str) -> RunDirectory | None:
+    """Returns the run of that name with the highest number."""
+    found = _numbers(runs_folder(home) / name)
+    return RunDirectory(home, RunId(name, max(found))) if found else None
+
+
+def find(home: Path, name: str, number: int | None) -> RunDirectory:
+    """Returns the run that is meant, or raises BadInput that says so."""
+    run = newest(home, name) if number is None else RunDirectory(home, RunId(name, number))
+    if run is None or not run.exists():
+        text = name if number is None else str(RunId(name, number))
+        raise errors.BadInput(f"there is no run {text}", hint=_did_you_mean(home, name))
+    return run
+
+
+def every(home: Path) -> tuple[RunDirectory, ...]:
+    """Returns every run, by name and number."""
+    with suppress(FileNotFoundError):
+        names = sorted(one.name for one in os.scandir(runs_folder(home)) if not one.name.startswith("."))
+        found = [(name, number) for name in names for number in sorted(_numbers(runs_folder(home) / name))]
+        return tuple(RunDirectory(home, RunId(name, number)) for name, number in found)
+    return ()
+
+
+def _made(run: RunDirectory, desired: Desired, context: Context) -> Lock:
+    new = run.path.with_name(f".new-{secrets.token_hex(4)}")
+    new.mkdir(mode=files.PRIVATE_FOLDER)
+    lock = locks.hold(new / "lock")
+    if lock is None:  # impossible: nobody else knows this folder
+        raise errors.OurBug(f"{new} is locked already")
+    try:
+        (new / "logs").mkdir(mode=files.PRIVATE_FOLDER)
+        make_wake(new / "wake")
+        files.replace(new / "context.json", msgspec.json.encode(context))
+        files.replace(new / "status.json", msgspec.json.encode(Status()))
+        files.replace(new / "job.json", msgspec.json.encode(desired))
+        new.rename(run.path)
+        files.sync_folder(run.path.parent)
+        files.sync_folder(run.path.parent.parent)
+    except BaseException:
+        lock.close()
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    return lock
+
+
+def _numbers(folder: Path) -> list[int]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return [int(one.name) for one in os.scandir(folder) if one.name.isdecimal()]
+    return []
+
+
+def _door(home: Path) -> Path:
+    """Returns the lock of who creates or removes runs; that is quick, so one lock serves all names."""
+    folder = runs_folder(home)
+    with files.explained(folder):
+        folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    return folder / ".lock"
+
+
+def _clear(folder: Path) -> None:
+    """Removes what killed commands left half made or half removed; only for who holds the door."""
+    for pattern in (".new-*", ".gone-*"):
+        for leftover in folder.glob(pattern):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _did_you_mean(home: Path, name: str) -> str:
+    names = {run.id.name for run in every(home)}
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else "`bireme ps --all` lists them"

@@ -1,0 +1,155 @@
+"""How is a file written so that a crash at any instant leaves it whole."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bireme import errors
+
+PRIVATE = 0o600
+PRIVATE_FOLDER = 0o700
+
+_serial = itertools.count()
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Replaces a file atomically; when it returns, the new content survives a power cut."""
+    with explained(path):
+        _replace(path, data, durable=True)
+        sync_folder(path.parent)
+
+
+def replace_quickly(path: Path, data: bytes) -> None:
+    """Replaces a file atomically; the new content survives a crash of ours, perhaps not a power cut."""
+    with explained(path):
+        _replace(path, data, durable=False)
+
+
+def sweep(path: Path) -> None:
+    """Removes what killed writers of this file left; only for who excludes other writers."""
+    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(OSError):
+            leftover.unlink()
+
+
+def sync_folder(path: Path) -> None:
+    """Makes names that were created, renamed or removed in a folder survive a power cut."""
+    folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turns what the operating system refuses into an error that says whose turn it is."""
+    try:
+        yield
+    except OSError as error:
+        raise _explanation(error, path) from error
+
+
+class Appender:
+    """A file that only grows: each append is one write(2) at its end.
+
+    Several processes may append to the same file. If a killed writer left half a line, the next append
+    begins a new one, so that only that half line is lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+        self._torn = False
+
+    def append(self, data: bytes) -> None:
+        """Appends whole lines; raises NoRoom if they do not fit, and then a part may be there."""
+        with explained(self.path):
+            fd = self._open()
+            if self._torn:
+                data = b"\n" + data
+            written = _write_once(fd, data)
+            self._torn = 0 < written < len(data) or (self._torn and not written)
+            if written < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def sync(self) -> None:
+        """Makes what was appended survive a power cut."""
+        with explained(self.path):
+            os.fsync(self._open())
+
+    @property
+    def size(self) -> int:
+        with explained(self.path):
+            return os.fstat(self._open()).st_size
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        if self._fd is None:
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._fd = os.open(self.path, flags, PRIVATE)
+            self._torn = _ends_within_a_line(self._fd)
+        return self._fd
+
+
+def _ends_within_a_line(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+
+
+def _write_once(fd: int, data: bytes) -> int:
+    try:
+        return os.write(fd, data)
+    except OSError as error:
+        if error.errno in _FULL:
+            return 0
+        raise
+
+
+def _replace(path: Path, data: bytes, durable: bool) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}-{next(_serial)}.tmp")
+    try:
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(fd, left) :]
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        new.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            new.unlink()
+        raise
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_MISSING = (errno.ENOENT, errno.ENOTDIR)
+
+
+def _explanation(error: OSError, path: Path) -> errors.BiremeError:
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        return errors.NoRoom(
+            f"cannot write {path}: {reason}",
+            hint=f"make room: `df -h {path.parent}` shows how full the disk is",
+        )
+    if error.errno in _REFUSED:
+        return errors.NoAccess(
+            f"cannot use {path}: {reason}", hint=f"look at its owner: `ls -ld {path.parent}`"
+        )
+    if error.errno in _MISSING:
+        return errors.BadInput(f"{path} is missing; was its folder removed?")
+    return errors.Unreachable(f"cannot use {path}: {reason}")

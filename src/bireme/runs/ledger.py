@@ -1,0 +1,275 @@
+"""Who has which part of this machine, and who is next: claims of whole gangs, without a server."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bireme import errors
+from bireme.core import admit
+from bireme.core.admit import Capacity, Devices, Held, Want
+from bireme.model.decisions import Demand
+from bireme.model.replicas import Waiting
+from bireme.runs import directory, files, index, machine, ports
+from bireme.runs.database import Database
+from bireme.runs.directory import RunDirectory
+from bireme.runs.index import RunRow
+from bireme.runs.records import Machine, RunId
+
+TICKET_GRACE = 60.0
+"""Seconds for which a run keeps its place in the queue while it has no runner."""
+
+Ports = dict[str, dict[str, int]]
+"""The port behind each port name, by replica."""
+
+
+class Grant(Struct, frozen=True):
+    """What an attempt got."""
+
+    attempt: int
+    devices: Devices
+    ports: Ports
+    note: str = ""
+    """A sentence for people if it is less cpu than was asked for."""
+
+
+class Claim(Struct, frozen=True):
+    """What a run holds; also in its run directory, so that the ledger can be made again."""
+
+    run: RunId
+    machine: Machine
+    since: float
+    demands: tuple[Demand, ...]
+    """As they were asked for."""
+    held: Held
+    grant: Grant
+
+
+class Ticket(Struct, frozen=True):
+    """A run's place in the queue."""
+
+    run: RunId
+    since: float
+    seen: float
+    """When its runner last asked."""
+    demands: tuple[Demand, ...]
+
+
+class Ledger:
+    """The claims and the index of the runs in one home, on this machine.
+
+    A claim lives while a process holds its run, or while `alive` says that ranks of the run live; what is
+    dead is swept whenever somebody asks. The run that asks counts as living, so its runner should hold it.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        capacity: Callable[[], Capacity] = machine.capacity,
+        alive: Callable[[RunId], bool] = lambda run: False,
+        chance: random.Random | None = None,
+    ) -> None:
+        """`capacity` and `alive` are called for each question; `chance` says where ports are tried first."""
+        self._home = home
+        self._capacity = capacity
+        self._alive = alive
+        self._chance = chance or random.Random()
+        self._here = machine.this_machine()
+        self._database = Database(home, self._here, self._fill)
+
+    def admit(self, run: RunId, attempt: int, demands: tuple[Demand, ...], now: float) -> Grant | Waiting:
+        """Claims what a whole attempt needs, or nothing, and then says what it waits for.
+
+        The same question has the same answer. Another attempt of the same run keeps what the run holds and
+        gets fresh ports; to ask for it says that the ranks of the one before are gone, so if the new one
+        needs more than there is, the old claim ends and the run queues with empty hands. More replicas within
+        the same attempt are claimed in addition: those that stay keep their devices and ports.
+        Raises NoRoom for what this machine can never give.
+        """
+        capacity = self._capacity()
+        fitting, note = admit.capped(capacity, demands)
+        if lack := admit.never_fits(capacity, fitting):
+            raise errors.NoRoom(
+                f"{run} {lack}", hint="ask for less, or let `bireme run --fit` shrink the job"
+            )
+        ask = _Ask(run, attempt, demands, fitting, note, now)
+        woken: list[RunId] = []
+        answer = self._database.run(lambda connection: self._answer(_Book(connection), ask, capacity, woken))
+        self._wake(woken)
+        return answer
+
+    def release(self, run: RunId) -> None:
+        """Ends the run's claim and its place in the queue, and wakes those who wait."""
+        woken: list[RunId] = []
+
+        def work(connection: sqlite3.Connection) -> None:
+            book = _Book(connection)
+            book.drop_ticket(run)
+            self._drop_claim(book, run)
+            woken[:] = [ticket.run for ticket in book.tickets()]
+
+        self._database.run(work)
+        self._wake(woken)
+
+    def holders(self) -> tuple[Claim, ...]:
+        """Returns the living claims, the oldest first."""
+        claims = self._database.run(lambda connection: _Book(connection).claims())
+        return tuple(sorted((one for one in claims if self._lives(one.run)), key=lambda one: one.since))
+
+    def queue(self) -> tuple[Ticket, ...]:
+        """Returns who waits, the first in the queue first."""
+        tickets = self._database.run(lambda connection: _Book(connection).tickets())
+        return tuple(sorted((one for one in tickets if self._lives(one.run)), key=lambda one: one.since))
+
+    def runs(self) -> tuple[RunRow, ...]:
+        """Returns all runs, the newest first, as their directories say."""
+        return self._database.run(lambda connection: index.rows(connection, self._home))
+
+    def remove(self, run: RunId) -> None:
+        """Deletes a run with everything that it left; it is for the caller to see that it has ended."""
+        self.release(run)
+        RunDirectory(self._home, run).delete()
+        self._database.run(lambda connection: index.forget(connection, run))
+
+    def _answer(self, book: _Book, ask: _Ask, capacity: Capacity, woken: list[RunId]) -> Grant | Waiting:
+        claims = {one.run: one for one in book.claims()}
+        own = claims.get(ask.run)
+        if own and own.grant.attempt == ask.attempt and own.demands == ask.demands:
+            book.drop_ticket(ask.run)
+            return own.grant
+        dead = [one for one in claims if one != ask.run and not self._lives(one)]
+        for one in dead:
+            self._drop_claim(book, one)
+            del claims[one]
+        tickets = self._tickets(book, ask)
+        wants = [Want(str(one.run), one.since, one.demands) for one in tickets]
+        verdict = admit.decide(capacity, [one.held for one in claims.values()], wants, ask.now)
+        held = verdict.granted(str(ask.run))
+        outdated = own is not None and own.grant.attempt != ask.attempt
+        if dead or (held is None and outdated):
+            woken[:] = [one.run for one in tickets if one.run != ask.run]
+        if held is not None:
+            book.drop_ticket(ask.run)
+            return self._grant(book, ask, held, claims)
+        if outdated:
+            self._drop_claim(book, ask.run)
+        return Waiting(ask.attempt, verdict.waiting[str(ask.run)])
+
+    def _tickets(self, book: _Book, ask: _Ask) -> list[Ticket]:
+        """Returns the queue with the one who asks in it, without those that have no runner."""
+        queue = {one.run: one for one in book.tickets()}
+        since = queue[ask.run].since if ask.run in queue else ask.now
+        mine = Ticket(ask.run, since, ask.now, ask.fitting)
+        book.put_ticket(mine)
+        living = [mine]
+        for ticket in queue.values():
+            if ticket.run == ask.run:
+                continue
+            if self._lives(ticket.run):
+                living.append(ticket)
+            elif ask.now - ticket.seen > TICKET_GRACE:  # until then a resumed runner has its place again
+                book.drop_ticket(ticket.run)
+        return living
+
+    def _grant(self, book: _Book, ask: _Ask, held: Held, claims: dict[RunId, Claim]) -> Grant:
+        own = claims.get(ask.run)
+        known = own.grant.ports if own and own.grant.attempt == ask.attempt else {}
+        taken = {port for one in claims.values() for port in _all_ports(one.grant.ports)}
+        given = self._ports(ask.demands, known, taken)
+        grant = Grant(ask.attempt, held.devices, given, ask.note)
+        claim = Claim(ask.run, self._here, own.since if own else ask.now, ask.demands, held, grant)
+        # Before the ledger has it: a claim that only the ledger knew would be lost with the ledger.
+        files.replace_quickly(RunDirectory(self._home, ask.run).claim_path, msgspec.json.encode(claim))
+        book.put_claim(claim)
+        return grant
+
+    def _ports(self, demands: Iterable[Demand], known: Ports, taken: set[int]) -> Ports:
+        names = [(one.replica, name) for one in demands for name in one.ports]
+        missing = [pair for pair in names if pair[1] not in known.get(pair[0], {})]
+        fresh = dict(zip(missing, ports.choose(len(missing), taken, self._chance), strict=True))
+        given: Ports = {}
+        for replica, name in names:
+            port = fresh.get((replica, name)) or known[replica][name]
+            given.setdefault(replica, {})[name] = port
+        return given
+
+    def _drop_claim(self, book: _Book, run: RunId) -> None:
+        book.drop_claim(run)
+        with suppress(OSError):
+            RunDirectory(self._home, run).claim_path.unlink()
+
+    def _lives(self, run: RunId) -> bool:
+        return RunDirectory(self._home, run).is_held() or self._alive(run)
+
+    def _wake(self, runs: Iterable[RunId]) -> None:
+        for run in runs:
+            RunDirectory(self._home, run).wake()
+
+    def _fill(self, connection: sqlite3.Connection) -> None:
+        """Puts into a new ledger what the run directories know."""
+        book = _Book(connection)
+        for run in directory.every(self._home):
+            index.record(connection, run)
+            claim = _read_claim(run.claim_path)
+            if claim is not None and claim.machine == self._here:
+                book.put_claim(claim)
+
+
+class _Ask(Struct, frozen=True):
+    run: RunId
+    attempt: int
+    demands: tuple[Demand, ...]
+    fitting: tuple[Demand, ...]
+    """The same with cpu capped to the machine."""
+    note: str
+    now: float
+
+
+class _Book:
+    """The tables of claims and tickets, within a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def claims(self) -> tuple[Claim, ...]:
+        found = self._connection.execute("SELECT record FROM claims")
+        return tuple(msgspec.json.decode(record, type=Claim) for (record,) in found)
+
+    def put_claim(self, claim: Claim) -> None:
+        values = (claim.run.name, claim.run.number, msgspec.json.encode(claim))
+        self._connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", values)
+
+    def drop_claim(self, run: RunId) -> None:
+        self._connection.execute("DELETE FROM claims WHERE name = ? AND number = ?", (run.name, run.number))
+
+    def tickets(self) -> tuple[Ticket, ...]:
+        found = self._connection.execute("SELECT name, number, since, seen, demands FROM tickets")
+        return tuple(
+            Ticket(RunId(name, number), since, seen, msgspec.json.decode(demands, type=tuple[Demand, ...]))
+            for name, number, since, seen, demands in found
+        )
+
+    def put_ticket(self, ticket: Ticket) -> None:
+        demands = msgspec.json.encode(ticket.demands)
+        values = (ticket.run.name, ticket.run.number, ticket.since, ticket.seen, demands)
+        self._connection.execute("INSERT OR REPLACE INTO tickets VALUES (?, ?, ?, ?, ?)", values)
+
+    def drop_ticket(self, run: RunId) -> None:
+        self._connection.execute("DELETE FROM tickets WHERE name = ? AND number = ?", (run.name, run.number))
+
+
+def _all_ports(by_replica: Ports) -> Iterable[int]:
+    return (port for names in by_replica.values() for port in names.values())
+
+
+def _read_claim(path: Path) -> Claim | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Claim)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,135 @@
+"""What is this machine, and how much of it may we use."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from bireme.core.admit import Capacity
+from bireme.runs.records import Machine
+
+ROOT = Path("/")
+
+_SHARED = re.compile(r"nfs.*|cifs|smb.*|lustre|ceph|gpfs|beegfs.*|afs|9p|glusterfs|fuse\..*")
+_MIB = 1024 * 1024
+
+
+class Accelerators(Struct, frozen=True):
+    """The devices of a machine by resource name, and which of them some program uses now."""
+
+    ids: dict[str, tuple[str, ...]] = {}
+    busy: dict[str, tuple[str, ...]] = {}
+
+
+def no_accelerators() -> Accelerators:
+    return Accelerators()
+
+
+def this_machine(root: Path = ROOT) -> Machine:
+    """Names this machine and its present start."""
+    return Machine(socket.gethostname(), _text(root / "proc/sys/kernel/random/boot_id").strip())
+
+
+def capacity(accelerators: Callable[[], Accelerators] = no_accelerators, root: Path = ROOT) -> Capacity:
+    """Returns what this process may use: the machine's, less what affinity and cgroups keep from it."""
+    found = accelerators()
+    return Capacity(cpu=_cpu(root), memory=_memory(root), devices=found.ids, busy=found.busy)
+
+
+def is_shared(path: Path, root: Path = ROOT) -> bool:
+    """Says whether a folder is on a file system that other machines may use at the same time."""
+    deepest, kind = -1, ""
+    for mount in _mounts(root):
+        if path.is_relative_to(mount.point) and len(mount.point.parts) >= deepest:
+            deepest, kind = len(mount.point.parts), mount.type
+    return _SHARED.fullmatch(kind) is not None
+
+
+class _Mount(Struct, frozen=True):
+    root: str
+    point: Path
+    type: str
+    options: frozenset[str]
+
+
+def _cpu(root: Path) -> int:
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    quotas = [quota for folder in _groups(root, "cpu") if (quota := _quota(folder)) is not None]
+    return max(1, min([cores * 1000, *quotas]))
+
+
+def _quota(folder: Path) -> int | None:
+    """Returns the millicores that a cgroup may use, or None if it sets no limit."""
+    words = _text(folder / "cpu.max").split()
+    if len(words) != 2:
+        words = [_text(folder / f"cpu.cfs_{part}_us").strip() for part in ("quota", "period")]
+    if not all(word.isdecimal() for word in words) or int(words[1]) == 0:
+        return None
+    return int(words[0]) * 1000 // int(words[1])
+
+
+def _memory(root: Path) -> int:
+    limits = [
+        int(limit)
+        for folder in _groups(root, "memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+        if (limit := _text(folder / name).strip()).isdecimal()
+    ]
+    return min([_installed(root), *limits])
+
+
+def _installed(root: Path) -> int:
+    if match := re.search(r"^MemTotal: +([0-9]+) kB", _text(root / "proc/meminfo"), re.MULTILINE):
+        return int(match[1]) * 1024
+    with suppress(ValueError, OSError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1024 * _MIB
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """Yields the folders of our cgroup and of those around it, in whichever hierarchy has the controller."""
+    mounts = [one for one in _mounts(root) if one.type == "cgroup2" or controller in one.options]
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        unified = not controllers
+        for mount in mounts:
+            if (mount.type == "cgroup2") == unified and (unified or controller in controllers.split(",")):
+                yield from _upwards(root, mount, group)
+
+
+def _upwards(root: Path, mount: _Mount, group: str) -> Iterator[Path]:
+    # In a container the mount shows a part of the hierarchy, of which our group's path may know nothing.
+    inner = os.path.relpath(group, mount.root)
+    steps = [] if inner.startswith("..") else [part for part in inner.split("/") if part != "."]
+    top = root / mount.point.relative_to("/")
+    for length in range(len(steps), -1, -1):
+        yield top.joinpath(*steps[:length])
+
+
+def _mounts(root: Path) -> Iterator[_Mount]:
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        _, _, _, inside, point, *_ = before.split(" ")
+        type, _, options = after.split(" ", 2)
+        yield _Mount(inside, Path(_unescaped(point)), type, frozenset(options.split(",")))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def _text(path: Path) -> str:
+    """Returns the text of a system file, or nothing where the platform has no such file."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,123 @@
+"""What is written down about a run, beside its status."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from bireme import errors
+from bireme.model.decisions import EventType
+from bireme.model.job import Job
+
+_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]{0,199}")
+
+
+class RunId(Struct, frozen=True, order=True):
+    """Which run: the name of its job and, from the second run of that name on, its number."""
+
+    name: str
+    number: int = 1
+
+    def __str__(self) -> str:
+        return self.name if self.number == 1 else f"{self.name}#{self.number}"
+
+
+def parse_run(text: str) -> tuple[str, int | None]:
+    """Splits `mnist#2` into name and number; no number means the newest run of that name."""
+    name, mark, number = text.partition("#")
+    if not _NAME.fullmatch(name) or (mark and not number.isdecimal()) or (mark and int(number) < 1):
+        raise errors.BadInput(f"{text!r} is not the name of a run", hint="`bireme ps --all` lists them")
+    return name, int(number) if mark else None
+
+
+class Desired(Struct, frozen=True):
+    """What the user wants of a run now; commands edit it, its runner follows."""
+
+    job: Job
+    manifest: dict[str, object]
+    """What was submitted, untouched."""
+    deleted: bool = False
+    """The run is to be ended and removed."""
+    generation: int = 1
+    """Grows by one with each edit."""
+
+
+class Machine(Struct, frozen=True):
+    """Which machine, and since which of its starts."""
+
+    host: str
+    boot: str = ""
+    """Differs after every start of the machine; empty where the platform does not tell."""
+
+
+class CodeRecord(Struct, frozen=True, omit_defaults=True):
+    """Which code ran."""
+
+    commit: str = ""
+    diff: str = ""
+    """Hash of what differed from the commit; empty if nothing did."""
+    files: dict[str, str] = {}
+    """Hashes by path, where there is no repository."""
+
+
+class References(Struct, frozen=True, omit_defaults=True):
+    """The ConfigMaps and Secrets that came with the manifest: values by object name and key."""
+
+    config_maps: dict[str, dict[str, bytes]] = {}
+    secrets: dict[str, dict[str, bytes]] = {}
+
+    def __repr__(self) -> str:
+        return f"References({len(self.config_maps)} config maps, {len(self.secrets)} secrets)"
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """Where and with what a run was started, so that a runner resumed from any shell equals the first."""
+
+    cwd: str
+    python: str
+    """The interpreter of the user's code."""
+    machine: Machine
+    created: float
+    environment: dict[str, str] = {}
+    maps: dict[str, str] = {}
+    """`--map`: paths of the image, and the folders that supply them."""
+    volumes: dict[str, str] = {}
+    """`--volume`: claim names, and the folders that supply them."""
+    command: tuple[str, ...] = ()
+    """`--command`: what the image's entrypoint would have run."""
+    references: References = References()
+    code: CodeRecord = CodeRecord()
+    detached: bool = False
+    """The job outlives the terminal that it was started from."""
+    terminal: bool = False
+    """The user's code has the terminal, for `breakpoint()`."""
+    warm: bool = True
+    """Ranks may be forked from a warm interpreter."""
+    format: int = 1
+    """The version of these files."""
+
+    def is_of(self, machine: Machine) -> bool:
+        """Says whether the run belongs to this machine, even if its host name changed since."""
+        return self.machine.host == machine.host or (bool(machine.boot) and self.machine.boot == machine.boot)
+
+    def __repr__(self) -> str:
+        # Environments hold passwords and keys, so they are never shown.
+        return (
+            f"Context(cwd={self.cwd!r}, python={self.python!r}, machine={self.machine!r}, "
+            f"environment=<{len(self.environment)} variables>)"
+        )
+
+
+class RecordedEvent(Struct, frozen=True):
+    """Something worth telling, and when; identical ones in a row are one with a count."""
+
+    time: float
+    """When it happened last."""
+    type: EventType
+    reason: str
+    message: str
+    count: int = 1
+
+    def repeats(self, other: RecordedEvent) -> bool:
+        return (self.type, self.reason, self.message) == (other.type, other.reason, other.message)

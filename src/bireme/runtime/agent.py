@@ -1,0 +1,71 @@
+"""How does mpirun start a process in another replica: this stands in for ssh, and asks the runner to do it.
+
+Called as `agent.py SOCKET [options] HOST COMMAND...`, the way mpirun and horovodrun call ssh. The runner starts
+the command inside the replica named HOST, on this process's own standard input, output and error, so nothing is
+copied; this process waits and ends with the command's exit code. If it is killed, the command is killed too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import List, Sequence, Tuple
+
+if not __package__:
+    # Run by path: the modules beside this file get a package of a private name.
+    _package = type(sys)("_bireme_runtime")
+    _package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+    __package__ = _package.__name__
+    sys.modules[__package__] = _package
+
+from . import wire  # noqa: E402
+
+# Options of ssh that take a value of their own; all others are single words.
+_WITH_VALUE = frozenset("-" + letter for letter in "BbcDEeFIiJLlmOopQRSWw")
+
+
+def split(words: Sequence[str]) -> Tuple[str, List[str]]:
+    """Parts ssh-style words into the host and the command; options in front of the host are dropped."""
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in _WITH_VALUE and rest:
+            rest.pop(0)
+        elif option == "--":
+            break
+    if not rest:
+        raise ValueError("no host is named")
+    host = rest.pop(0).rpartition("@")[2]
+    return host, rest
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) < 2:
+        print("usage: agent.py SOCKET [options] HOST COMMAND...", file=sys.stderr)
+        return 255
+    try:
+        host, command = split(arguments[1:])
+    except ValueError as error:
+        print("bireme: %s" % error, file=sys.stderr)
+        return 255
+    return _ask(arguments[0], host, command)
+
+
+def _ask(path: str, host: str, command: List[str]) -> int:
+    try:
+        channel = wire.connect(path)
+        channel.send({"op": "exec", "host": host, "command": " ".join(command)}, (0, 1, 2))
+        answer = channel.receive()
+    except (OSError, wire.WireError) as error:
+        print("bireme: the runner does not answer: %s" % error, file=sys.stderr)
+        return 255
+    if answer is None:
+        print("bireme: the runner is gone", file=sys.stderr)
+        return 255
+    if "error" in answer:
+        print("bireme: %s" % answer["error"], file=sys.stderr)
+    return int(answer.get("code", 255))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

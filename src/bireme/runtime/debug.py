@@ -1,0 +1,26 @@
+"""How does `breakpoint()` reach the person at the terminal, although a rank's output goes to a log."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def set_trace() -> None:
+    """What PYTHONBREAKPOINT names: a debugger on the terminal that BIREME_TERMINAL names."""
+    import pdb
+
+    frame = sys._getframe(1)
+    path = os.environ.get("BIREME_TERMINAL", "")
+    try:
+        terminal = open(path, "r+", buffering=1, encoding="utf-8", errors="replace") if path else None
+    except OSError:
+        terminal = None
+    if terminal is None:
+        pdb.Pdb().set_trace(frame)
+        return
+    sys.stdout.flush()
+    debugger = pdb.Pdb(stdin=terminal, stdout=terminal)
+    # Pdb reads with input() unless it is told to use the stream that it was given.
+    debugger.use_rawinput = False
+    debugger.set_trace(frame)

@@ -1,0 +1,409 @@
+"""What only Linux can do, each with an answer for where it cannot be done.
+
+Parent-death signals, adoption of orphans, control groups, private mounts, the process table, names and marks of
+a process, and quiet background work. Nothing here raises for lack of a right or of a feature: it answers False,
+None, an empty value, or the list of what was not possible.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import struct
+import sys
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+AVAILABLE = sys.platform.startswith("linux")
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
+_MNT_DETACH = 2
+# What a mount inside a user namespace may not lose when it becomes read-only: nosuid, nodev, noexec.
+_KEPT = 0x2 | 0x4 | 0x8
+# A folder with more entries than this is not rebuilt to make room for a mount point.
+_MOST_ENTRIES = 2000
+
+
+def die_with_parent(parent: int) -> bool:
+    """Has the kernel kill this process when `parent` ends, and ends now if that has happened already."""
+    done = AVAILABLE and _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return bool(done)
+
+
+def adopt_orphans() -> bool:
+    """Makes this process the parent of its descendants whose own parent has ended."""
+    return bool(AVAILABLE and _libc().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def threads() -> Optional[int]:
+    """How many threads this process has, native ones included; None where nobody tells."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return None
+
+
+def peer_uid(sock: socket.socket) -> Optional[int]:
+    """The user at the other end of a Unix socket."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    try:
+        return int(struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
+    except OSError:
+        return None
+
+
+def join_cgroups(procs: Sequence[str]) -> List[str]:
+    """Moves this process into control groups; returns the files that could not be written."""
+    failed = []
+    for path in procs:
+        try:
+            with open(path, "w", encoding="ascii") as file:
+                file.write("0")
+        except OSError:
+            failed.append(path)
+    return failed
+
+
+# ---- processes
+
+
+@dataclass(frozen=True)
+class Process:
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int
+    zombie: bool
+
+
+def process(pid: int) -> Optional[Process]:
+    """What /proc says of a process; None when there is none."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            # The name stands in parentheses and may hold spaces and parentheses of its own.
+            fields = file.read().rpartition(b")")[2].split()
+        return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def start_time(pid: int) -> Optional[int]:
+    """When a process started, in clock ticks since boot: with the pid, its identity."""
+    found = process(pid)
+    return found.started if found else None
+
+
+def family(ancestor: int) -> Dict[int, Process]:
+    """Every living descendant of a process."""
+    try:
+        table = [process(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return {}
+    children: Dict[int, List[Process]] = {}
+    for entry in table:
+        if entry is not None:
+            children.setdefault(entry.parent, []).append(entry)
+    found: Dict[int, Process] = {}
+    todo = [ancestor]
+    while todo:
+        for child in children.get(todo.pop(), []):
+            if child.pid not in found:
+                found[child.pid] = child
+                todo.append(child.pid)
+    return {pid: entry for pid, entry in found.items() if not entry.zombie}
+
+
+def variable_of(pid: int, name: str) -> Optional[str]:
+    """A variable of the environment that a process shows to others."""
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            content = file.read()
+    except OSError:
+        return None
+    prefix = name.encode() + b"="
+    for entry in content.split(b"\0"):
+        if entry.startswith(prefix):
+            return os.fsdecode(entry[len(prefix) :])
+    return None
+
+
+def loaded_libraries() -> Set[str]:
+    """The files of the native libraries in this process."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+            return {"/" + line.rstrip("\n").partition("/")[2] for line in file if "/" in line}
+    except OSError:
+        return set()
+
+
+# ---- what others see of this process
+
+
+def show_command(words: Sequence[str]) -> bool:
+    """Shows `words` as this process's command line, as far as the old one leaves room."""
+    span = _memory_span(45)
+    if span is None:
+        return False
+    start, size = span
+    text = b"\0".join(os.fsencode(word) for word in words)[: size - 1]
+    ctypes.memset(start, 0, size)
+    ctypes.memmove(start, text, len(text))
+    return True
+
+
+def show_variable(name: str, value: str) -> bool:
+    """Shows `name=value` in this process's environment to others, where `name` stands already with room."""
+    span = _memory_span(47)
+    if span is None:
+        return False
+    start, size = span
+    area = ctypes.string_at(start, size)
+    key = b"\0" + name.encode() + b"="
+    # The first variable has no zero byte before it.
+    at = (b"\0" + area).find(key)
+    if at < 0:
+        return False
+    begin = at + len(key) - 1
+    room = area.index(b"\0", begin) - begin
+    text = os.fsencode(value)
+    if len(text) > room:
+        return False
+    ctypes.memmove(start + begin, text + b"\0" * (room - len(text)), room)
+    return True
+
+
+def _memory_span(field: int) -> Optional[Tuple[int, int]]:
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[field]), int(fields[field + 1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return (start, end - start) if 0 < start < end else None
+
+
+# ---- background work
+
+
+def work_quietly() -> Callable[[], None]:
+    """Lets others go first from now on; returns what ends that.
+
+    The children of this process must run at normal priority later, and an unprivileged process can come back from
+    neither nice 19 nor SCHED_IDLE: both need CAP_SYS_NICE or RLIMIT_NICE, whose default is 0. So nice is
+    used only if a probe of it could come back. SCHED_BATCH may always be left. So may the niceness of the autogroup,
+    which every session has where the kernel has the feature: only negative values need a right.
+    """
+    if not AVAILABLE:
+        return lambda: None
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    undo: List[Callable[[], object]] = []
+    if _nice_comes_back(before):
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
+        undo.append(lambda: os.setpriority(os.PRIO_PROCESS, 0, before))
+    else:
+        if _set_autogroup(19):
+            undo.append(lambda: _set_autogroup(0))
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+            undo.append(lambda: os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)))
+
+    def end() -> None:
+        for step in undo:
+            step()
+
+    return end
+
+
+def _nice_comes_back(before: int) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, 19)
+            os.setpriority(os.PRIO_PROCESS, 0, before)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def _set_autogroup(nice: int) -> bool:
+    # Without a session of its own, this would slow down everybody in the terminal.
+    if os.getsid(0) != os.getpid():
+        return False
+    try:
+        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+            file.write(str(nice))
+    except OSError:
+        return False
+    return True
+
+
+# ---- private mounts
+
+
+def mount_privately(mounts: Sequence[Tuple[str, str, bool]]) -> List[str]:
+    """Shows folders and files at other paths, to this process and its children alone.
+
+    Takes (source, target, read-only) and returns the targets that were not possible. A target that does not exist
+    needs no trace of it on the disk: the folder above it is rebuilt in memory from mounts of what it holds.
+    """
+    targets = [os.path.realpath(target) for _, target, _ in mounts]
+    if not mounts:
+        return []
+    if not AVAILABLE or not _private_namespace():
+        return [target for _, target, _ in mounts]
+    failed: List[str] = []
+    sources = [_open_path(source) for source, _, _ in mounts]
+    root = _new_root() if any(_nearest(target) == "/" and target != "/" for target in targets) else ""
+    for (_, name, readonly), target, source in zip(mounts, targets, sources):
+        try:
+            if source is None or root is None:
+                raise OSError("no such source, or no room for the target")
+            _make_room(root, target, os.path.isdir("/proc/self/fd/%d" % source))
+            _mount("/proc/self/fd/%d" % source, root + target, _MS_BIND | _MS_REC)
+            if readonly:
+                kept = os.statvfs(root + target).f_flag & _KEPT
+                _mount("none", root + target, _MS_BIND | _MS_REMOUNT | _MS_RDONLY | kept)
+        except OSError:
+            failed.append(name)
+    if root:
+        _enter_root(root)
+    for fd in sources:
+        if fd is not None:
+            os.close(fd)
+    return failed
+
+
+def _private_namespace() -> bool:
+    uid, gid = os.geteuid(), os.getegid()
+    if _libc().unshare(_CLONE_NEWNS) != 0:
+        if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS) != 0:
+            return False
+        try:
+            for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1"), ("gid_map", "%d %d 1")):
+                number = uid if name == "uid_map" else gid
+                with open("/proc/self/" + name, "w", encoding="ascii") as file:
+                    file.write(text % (number, number) if "%" in text else text)
+        except OSError:
+            return False
+    try:
+        _mount("none", "/", _MS_REC | _MS_PRIVATE)
+    except OSError:
+        return False
+    return True
+
+
+def _new_root() -> Optional[str]:
+    """Builds a second root in memory, with everything that the first one shows; the first cannot be covered."""
+    for stage in ("/mnt", "/tmp", "/var"):
+        if os.path.isdir(stage) and not os.path.islink(stage):
+            try:
+                _cover("/", stage)
+                return stage
+            except OSError:
+                return None
+    return None
+
+
+def _enter_root(root: str) -> None:
+    os.chdir(root)
+    if _libc().pivot_root(b".", b".") == 0:
+        # The old root now lies over the new one, at the same place.
+        _libc().umount2(b".", _MNT_DETACH)
+    else:
+        # The first root of a machine (an initial ramdisk) cannot be exchanged.
+        os.chroot(".")
+    os.chdir("/")
+
+
+def _make_room(root: str, target: str, folder: bool) -> None:
+    if os.path.lexists(root + target):
+        return
+    above = _nearest(target, root)
+    if above != "/" or not root:
+        _cover(root + above, root + above)
+    os.makedirs(root + (target if folder else os.path.dirname(target)), exist_ok=True)
+    if not folder:
+        os.close(os.open(root + target, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def _nearest(target: str, root: str = "") -> str:
+    """The nearest folder at or above the target that exists."""
+    while not os.path.lexists(root + target) and target != "/":
+        target = os.path.dirname(target)
+    return target
+
+
+def _cover(source: str, target: str) -> None:
+    """Covers `target` by a folder in memory that shows everything in `source`."""
+    held: Set[int] = set()
+    try:
+        old = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
+        held.add(old)
+        names = os.listdir(old)
+        if len(names) > _MOST_ENTRIES:
+            raise OSError("%s has too many entries" % source)
+        # Opened now, because the cover may hide one of them.
+        entries = {name: os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=old) for name in names}
+        held.update(entries.values())
+        mode = os.stat(old).st_mode & 0o7777
+        _mount("tmpfs", target, 0, b"tmpfs", b"mode=%o" % mode)
+        for name, fd in entries.items():
+            _show_entry("/proc/self/fd/%d" % fd, fd, os.path.join(target, name))
+    finally:
+        for fd in held:
+            os.close(fd)
+
+
+def _show_entry(path: str, fd: int, place: str) -> None:
+    kind = os.stat(fd).st_mode & 0o170000
+    if kind == 0o120000:
+        os.symlink(os.readlink("", dir_fd=fd), place)
+        return
+    if kind == 0o040000:
+        os.mkdir(place)
+    else:
+        os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
+    _mount(path, place, _MS_BIND | _MS_REC)
+
+
+def _open_path(path: str) -> Optional[int]:
+    try:
+        return os.open(path, os.O_PATH)
+    except OSError:
+        return None
+
+
+def _mount(source: str, target: str, flags: int, kind: bytes = b"", data: bytes = b"") -> None:
+    result = _libc().mount(
+        os.fsencode(source), os.fsencode(target), kind or None, ctypes.c_ulong(flags), data or None
+    )
+    if result != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), target)
+
+
+def _libc() -> Any:
+    # Any: the functions of a C library have no types.
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def mounts_work() -> bool:
+    """Whether a process of this user can be given mounts of its own; tried out in a child."""
+    if not AVAILABLE:
+        return False
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(0 if _private_namespace() else 1)
+        finally:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0

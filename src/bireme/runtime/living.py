@@ -1,0 +1,135 @@
+"""What does a zygote do from its start to its end, and its children from their fork to theirs."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from typing import FrozenSet, List, Optional
+
+from . import becoming, linux, preloading, running, serving, threadpools, wire
+
+# The mark of a run is written over this, in place, by each child: see linux.show_variable.
+_ROOM_FOR_MARK = "zygote" + " " * 250
+
+
+def main(args: List[str], started: FrozenSet[str]) -> int:
+    """Serves until idle. In a child, runs the rank instead and returns when the script has ended."""
+    options = _options(args)
+    _make_room_for_mark(args)
+    lock = _lock(options.socket)
+    if lock is None:
+        return 0
+    _detach()
+    held = _preload(options, started)
+    if held is None:
+        return 3
+    pools = threadpools.find()
+    linux.adopt_orphans()
+    _remove(options.socket + ".refused")
+    server = serving.Server(options.socket, wire.listen(options.socket), held, options.idle)
+    birth = server.serve()
+    os.close(lock)
+    if birth is not None:
+        _be_born(birth, held, pools)
+        running.run(birth.order.argv, held.started, held.modules)
+    return 0
+
+
+def _options(args: List[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="zygote", description="Forks ranks that have their modules loaded.")
+    parser.add_argument("--socket", required=True, type=os.path.abspath)
+    parser.add_argument("--preload", default="", type=lambda text: [name for name in text.split(",") if name])
+    parser.add_argument("--idle", default=600.0, type=float)
+    return parser.parse_args(args)
+
+
+def _make_room_for_mark(args: List[str]) -> None:
+    """Starts over once with a long variable in the environment, because only the first one is seen by others."""
+    if not linux.AVAILABLE or len(linux.variable_of(os.getpid(), wire.MARK) or "") >= len(_ROOM_FOR_MARK):
+        return
+    env = {**os.environ, wire.MARK: _ROOM_FOR_MARK}
+    if preloading.coerced_locale() is not None:
+        del env["LC_CTYPE"]
+    zygote = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zygote.py")
+    os.execve(sys.executable, [sys.executable, zygote, *args], env)
+
+
+def _lock(path: str) -> Optional[int]:
+    """Takes the right to serve at `path`; None if another has it. The folder must be the user's alone."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    info = os.stat(folder)
+    if info.st_uid != os.getuid() or stat.S_IMODE(info.st_mode) & 0o077:
+        _complain(
+            "%s must belong to you alone (chmod 700): whoever connects may run programs as you" % folder
+        )
+        sys.exit(2)
+    lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _detach() -> None:
+    """Belongs to no terminal and holds no folder."""
+    if os.getsid(0) != os.getpid() and os.getpgid(0) != os.getpid():
+        os.setsid()
+    os.chdir("/")
+
+
+def _preload(options: argparse.Namespace, started: FrozenSet[str]) -> Optional[preloading.Preloaded]:
+    loud = linux.work_quietly()
+    try:
+        held = preloading.preload(options.preload, started)
+    except preloading.Unforkable as problem:
+        _complain("%s: %s, so forking would be unsafe; nothing is served" % (problem.module, problem.reason))
+        with open(options.socket + ".refused", "w", encoding="utf-8") as file:
+            json.dump({"module": problem.module, "reason": problem.reason, "time": time.time()}, file)
+        return None
+    finally:
+        loud()
+    return held
+
+
+def _be_born(birth: serving.Birth, held: preloading.Preloaded, pools: threadpools.Pools) -> None:
+    order = birth.order
+    try:
+        missing = becoming.stand_alone(order, birth.fds, birth.parent)
+        why = becoming.why_cold(order, held)
+        if why is None:
+            becoming.freshen(order, held, pools)
+    except BaseException as error:
+        _tell(birth.setup, {"error": "%s: %s" % (type(error).__name__, error)})
+        os._exit(71)
+    _tell(birth.setup, {"missing": missing, "warm": why is None, "why": why})
+    if why is not None:
+        becoming.start_cold(order)
+
+
+def _tell(setup: int, content: wire.Message) -> None:
+    try:
+        os.write(setup, json.dumps(content).encode("ascii"))
+        os.close(setup)
+    except BrokenPipeError:
+        # The zygote is gone, and so shall we be: by the parent-death signal.
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _complain(text: str) -> None:
+    print("bireme zygote: " + text, file=sys.stderr, flush=True)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,171 @@
+"""Which modules does a zygote hold, is it still safe to fork, and have their files changed since.
+
+Forking is safe as long as the parent has one thread and as its modules are what a fresh import in the rank would
+have made of them. So the import happens with the rank's variables absent and with OpenBLAS kept from starting
+threads, and whatever starts a thread or asks for its rank meanwhile makes the zygote useless.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from . import linux, watching
+
+# (path, inode, mtime in ns, size)
+File = Tuple[str, int, int, int]
+
+# These ask for their rank as they are imported, and a forked rank tells them again: see becoming.retell_ranks.
+RETOLD = (
+    "lightning.fabric.utilities.rank_zero",
+    "lightning_fabric.utilities.rank_zero",
+    "torchmetrics.utilities.prints",
+)
+_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
+
+
+class Unforkable(Exception):
+    """An import has made this process unfit to fork ranks."""
+
+    def __init__(self, module: str, reason: str) -> None:
+        super().__init__(module, reason)
+        self.module = module
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Streams:
+    """How this interpreter encodes its standard streams."""
+
+    encoding: str
+    errors: str
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """What a zygote has to offer, fixed once its imports are done."""
+
+    names: Tuple[str, ...]
+    failed: Mapping[str, str]
+    versions: Mapping[str, str]
+    files: Tuple[File, ...]
+    started: FrozenSet[str]  # modules of the bare interpreter
+    modules: FrozenSet[str]  # all modules, the former included
+    env: Mapping[str, str]  # the environment that the zygote was given
+    streams: Streams
+    coerced: Optional[str]  # the LC_CTYPE that Python chose by itself, as it does in the C locale
+
+    @property
+    def fingerprint(self) -> str:
+        content = repr((sys.version, sorted(self.versions.items()), self.files))
+        return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @property
+    def stale(self) -> bool:
+        """Whether a file that was loaded has changed or gone, or paths were added to the environment."""
+        return any(_stat(file[0]) != file for file in self.files) or _path_files() != [
+            file[0] for file in self.files if file[0].endswith(".pth")
+        ]
+
+
+def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
+    """Imports the modules; one that fails is noted, one that is unfit for forking raises Unforkable."""
+    coerced = coerced_locale()
+    env = {name: value for name, value in os.environ.items() if name != "LC_CTYPE" or coerced is None}
+    streams = Streams(getattr(sys.stdout, "encoding", "utf-8"), getattr(sys.stdin, "errors", "strict"))
+    for name in (*_RANK, "OMP_NUM_THREADS"):
+        os.environ.pop(name, None)
+    # OpenBLAS starts its threads when it is loaded. A rank gets as many as it would have had.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    failed: Dict[str, str] = {}
+    watch = watching.watch_imports()
+    for name in names:
+        error = _import(name, watch)
+        if error is not None:
+            failed[name] = error
+    watching.unwatch()
+    loaded = tuple(name for name in names if name not in failed)
+    gc.collect()
+    # What is loaded is never collected: a collection in a rank would write to, and so copy, every page of it.
+    gc.freeze()
+    return Preloaded(
+        names=loaded,
+        failed=failed,
+        versions=_versions(loaded),
+        files=tuple(_loaded_files()),
+        started=started,
+        modules=frozenset(sys.modules),
+        env=env,
+        streams=streams,
+        coerced=coerced,
+    )
+
+
+def coerced_locale() -> Optional[str]:
+    """The LC_CTYPE that this interpreter has put into its own environment, if it did."""
+    value = os.environ.get("LC_CTYPE")
+    return value if value and linux.AVAILABLE and linux.variable_of(os.getpid(), "LC_CTYPE") is None else None
+
+
+def _import(name: str, watch: watching.Watch) -> Optional[str]:
+    error = None
+    try:
+        importlib.import_module(name)
+    except BaseException as problem:  # SystemExit too: a module may refuse in any way it likes
+        error = "%s: %s" % (type(problem).__name__, problem)
+    count = linux.threads()
+    if count is None:
+        raise Unforkable(name, "threads cannot be counted on this system")
+    if count != 1:
+        raise Unforkable(name, "importing it leaves %d threads running" % (count - 1))
+    askers = [module for module in watch.importers if module not in RETOLD]
+    if askers or watch.read:
+        raise Unforkable(name, "%s asks for its rank while it is imported" % ", ".join(askers or [name]))
+    return error
+
+
+def _versions(names: Iterable[str]) -> Dict[str, str]:
+    versions = {}
+    for name in names:
+        version = getattr(sys.modules.get(name.partition(".")[0]), "__version__", None)
+        if version is not None:
+            versions[name.partition(".")[0]] = str(version)
+    return versions
+
+
+def _loaded_files() -> List[File]:
+    paths = {sys.executable, *_path_files()}
+    for module in list(sys.modules.values()):
+        try:
+            path = object.__getattribute__(module, "__dict__").get("__file__")
+        except AttributeError:
+            continue
+        if isinstance(path, str):
+            paths.add(path)
+    found = (_stat(path) for path in sorted(paths))
+    return [file for file in found if file is not None]
+
+
+def _path_files() -> List[str]:
+    """The .pth files, which add folders to sys.path when an interpreter starts."""
+    found = []
+    for folder in sys.path:
+        if folder.endswith(("site-packages", "dist-packages")):
+            try:
+                found += [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".pth")]
+            except OSError:
+                continue
+    return sorted(found)
+
+
+def _stat(path: str) -> Optional[File]:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return (path, info.st_ino, info.st_mtime_ns, info.st_size)

@@ -1,0 +1,174 @@
+"""What does a rank tell after it ended: modules, files, whether it asked for its rank, its first error.
+
+The file named by BIREME_REPORT is replaced at once when an error ends the script, and again when the
+interpreter exits. A rank that was killed, or that replaced itself by another program, leaves none or the former
+one. Only modules that Python has loaded before any script are used here: a script may have a `json.py`
+beside it, and must get that one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+
+from . import watching
+
+TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
+if TYPE_CHECKING:
+    from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
+
+VARIABLE = "BIREME_REPORT"
+
+# Submodules that cost much and that importing the package alone does not load.
+NOTABLE = (
+    *("torch._dynamo", "torch._inductor", "torch.distributed", "torch.nn.parallel", "torch.utils.data"),
+    *(
+        "torch.utils.tensorboard",
+        "torch.distributed.fsdp",
+        "numpy.random",
+        "lightning.pytorch",
+        "scipy.stats",
+    ),
+    *("sklearn.datasets", "matplotlib.pyplot", "transformers.trainer", "tensorflow.python.keras"),
+)
+_SITE = ("/site-packages/", "/dist-packages/")
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD = tuple({os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen"})
+_SPAWNED = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
+_MOST = 200
+
+
+class Report:
+    """The report of this process; a copy of it in a forked child writes nothing."""
+
+    def __init__(self, path: str, started: FrozenSet[str], preloaded: FrozenSet[str]) -> None:
+        self._path = path
+        self._started = started  # modules that the interpreter itself had loaded
+        self._preloaded = preloaded  # modules that a zygote had loaded, the former included; empty when cold
+        self._error: Optional[Dict[str, Any]] = None  # Any: text and a time, as JSON will hold them
+        self._watch = watching.install()
+        self._pid = os.getpid()
+
+    def failed(self, error: BaseException) -> None:
+        """Records what ended the script, at once: exit handlers may hang."""
+        try:
+            self._error = {
+                "type": _type_name(error),
+                "message": _text_of(error),
+                "traceback": _traceback(error),
+                "time": time.time(),
+            }
+            self.write()
+        except Exception:
+            pass
+
+    def write(self) -> None:
+        try:
+            if os.getpid() != self._pid:
+                return
+            text = to_json(self._content())
+            fresh = "%s.%d" % (self._path, self._pid)
+            with open(fresh, "w", encoding="ascii") as file:
+                file.write(text)
+            os.replace(fresh, self._path)
+        except Exception:
+            # The script's own end is what matters; the reader treats a missing report as unknown.
+            pass
+
+    def _content(self) -> Dict[str, Any]:
+        modules, files = _imported(self._started, self._preloaded)
+        spawned = any(name in sys.modules and name not in self._preloaded for name in _SPAWNED)
+        return {
+            "modules": modules,
+            "files": files,
+            "read_rank": self._watch.read or spawned,
+            "warm": bool(self._preloaded),
+            "error": self._error,
+        }
+
+
+def begin(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Optional[Report]:
+    """Starts a report when one is wanted; it is written when the interpreter exits."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return None
+    report = Report(os.path.abspath(path), started, preloaded)
+    # Registered before anything of the script, so it runs after all handlers of the script.
+    atexit.register(report.write)
+    return report
+
+
+def to_json(value: object) -> str:
+    """Writes JSON by hand, since `json` may be a module of the script."""
+    if value is None or value is True or value is False:
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{%s}" % ",".join("%s:%s" % (to_json(str(k)), to_json(v)) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ",".join(to_json(item) for item in value)
+    units = str(value).encode("utf-16-be", "surrogatepass")
+    codes = (units[i] << 8 | units[i + 1] for i in range(0, len(units), 2))
+    return '"%s"' % "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else "\\u%04x" % c for c in codes)
+
+
+def _imported(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Tuple[List[str], List[str]]:
+    """Third-party modules worth importing before the next run, and the files of the user's own."""
+    third: Set[str] = set()
+    files: Set[str] = set()
+    for name, module in list(sys.modules.items()):
+        file = _file_of(module)
+        if file is None or name in started:
+            continue
+        if any(site in file for site in _SITE):
+            third.add(name)
+        elif not file.startswith(_STANDARD) and not file.startswith(_OURS):
+            files.add(os.path.abspath(file))
+    wanted = {name for name in third if "." not in name and not name.startswith("__")}
+    wanted.update(name for name in NOTABLE if name in third)
+    if preloaded:
+        wanted.update(_roots(third - preloaded))
+    return sorted(wanted)[:_MOST], sorted(files)[: 10 * _MOST]
+
+
+def _roots(names: Set[str]) -> Iterable[str]:
+    """The names without those whose package is itself among them: what a zygote had missed."""
+    return (name for name in names if name.rpartition(".")[0] not in names)
+
+
+def _file_of(module: object) -> Optional[str]:
+    # Reading an attribute of a lazy module would import it, so its dictionary is read past its class.
+    try:
+        names = object.__getattribute__(module, "__dict__")
+        file = names.get("__file__")
+        if file is None and "__path__" in names:
+            file = next(iter(names["__path__"]), None)
+            file = file and os.path.join(file, "")
+        return file if isinstance(file, str) else None
+    except Exception:
+        return None
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return (
+        kind.__qualname__
+        if kind.__module__ in ("builtins", "__main__")
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
+
+
+def _traceback(error: BaseException) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))

@@ -1,0 +1,336 @@
+"""Who is replaced after a loss, and when."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from bireme.core import backoff
+from bireme.model.decisions import Event, EventType, Start, Stop
+from bireme.model.job import Job, Kind, Restart, RunPolicy, Unit
+from bireme.model.replicas import Replica
+from bireme.model.status import ConditionType, Phase, Retry, Status
+from tests.unit import build
+from tests.unit.core.world import (
+    World,
+    crashed,
+    evicted,
+    others,
+    running,
+    starts,
+    stopping,
+    stops,
+    succeeded,
+    told,
+    workers,
+)
+
+CRASH = (crashed("worker-0", 1),)
+KILLED = (crashed("worker-0", 137),)
+EVICTION = (evicted("worker-0"),)
+VANISHED: tuple[Replica, ...] = ()
+LOSSES = {"crash": CRASH, "killed": KILLED, "eviction": EVICTION, "vanished": VANISHED}
+
+REPLACED, NEXT_ATTEMPT, FAILED = "replaced", "next attempt", "failed"
+
+TABLE = {
+    (Unit.REPLICA, Restart.ALWAYS): (REPLACED, REPLACED, REPLACED, REPLACED),
+    (Unit.REPLICA, Restart.ON_FAILURE): (REPLACED, REPLACED, REPLACED, REPLACED),
+    (Unit.REPLICA, Restart.NEVER): (FAILED, FAILED, FAILED, FAILED),
+    (Unit.REPLICA, Restart.EXIT_CODE): (FAILED, REPLACED, REPLACED, REPLACED),
+    (Unit.REPLICA, Restart.RECREATE): (REPLACED, REPLACED, REPLACED, REPLACED),
+    (Unit.GANG, Restart.ALWAYS): (NEXT_ATTEMPT,) * 4,
+    (Unit.GANG, Restart.ON_FAILURE): (NEXT_ATTEMPT,) * 4,
+    (Unit.GANG, Restart.NEVER): (NEXT_ATTEMPT,) * 4,
+    (Unit.GANG, Restart.EXIT_CODE): (FAILED, NEXT_ATTEMPT, NEXT_ATTEMPT, NEXT_ATTEMPT),
+    (Unit.GANG, Restart.RECREATE): (NEXT_ATTEMPT,) * 4,
+}
+CASES = [
+    pytest.param(unit, restart, lost, expected, id=f"{unit}-{restart}-{name}")
+    for (unit, restart), row in TABLE.items()
+    for (name, lost), expected in zip(LOSSES.items(), row, strict=True)
+]
+
+
+def at_work(job: Job) -> World:
+    """A job whose two workers run."""
+    world = World(job)
+    world.look(at=0.0)
+    world.look(running("worker-0"), running("worker-1"), at=1.0)
+    return world
+
+
+@pytest.mark.parametrize(("unit", "restart", "lost", "expected"), CASES)
+def test_what_follows_a_loss(unit: Unit, restart: Restart, lost: tuple[Replica, ...], expected: str) -> None:
+    world = at_work(workers(2, restart, unit=unit))
+
+    decision = world.look(*lost, running("worker-1"), at=10.0)
+
+    if expected == FAILED:
+        assert world.status.phase is Phase.FAILED
+        assert starts(decision) == []
+    elif expected == REPLACED:
+        assert (world.status.phase, world.status.attempt) == (Phase.RESTARTING, 0)
+        after = decision if lost is VANISHED else world.look(running("worker-1"), at=10.0)
+        assert starts(after) == ["worker-0"]
+    else:
+        assert (world.status.phase, world.status.attempt) == (Phase.RESTARTING, 1)
+        assert Stop("mnist-worker-1", "worker-1/0", grace=0.0) in decision.actions
+        assert starts(decision) == []
+
+
+@pytest.mark.parametrize("restart", Restart)
+@pytest.mark.parametrize("lost", [EVICTION, VANISHED], ids=["eviction", "vanished"])
+def test_an_eviction_that_leaves_nobody_starts_the_attempt_anew_under_any_policy(
+    restart: Restart, lost: tuple[Replica, ...]
+) -> None:
+    world = World(workers(1, restart))
+    world.look(running("worker-0"))
+
+    world.look(*lost, at=10.0)
+    after = world.look(at=10.0)
+
+    assert (world.status.phase, world.status.attempt) == (Phase.RESTARTING, 1)
+    assert (world.status.crashes, world.status.evictions) == (0, 1)
+    assert starts(after) == ["worker-0"]
+
+
+def test_a_loss_is_announced_by_a_condition_and_a_warning() -> None:
+    world = at_work(workers())
+
+    decision = world.look(crashed("worker-0"), running("worker-1"), at=10.0)
+
+    message = "job mnist is restarting because Worker replica(s) failed."
+    condition = world.status.condition(ConditionType.RESTARTING)
+    assert told(world.status) == ["Created", "Restarting"]
+    assert condition is not None
+    assert (condition.reason, condition.message) == ("PyTorchJobRestarting", message)
+    assert Event(EventType.WARNING, "PyTorchJobRestarting", message) in decision.events
+
+
+def test_an_announcement_names_every_role_that_lost_somebody() -> None:
+    policy = {"restart": Restart.ON_FAILURE}
+    world = World(
+        build.job(Kind.PYTORCH, build.role("Master", **policy), build.role("Worker", 2, **policy))  # type: ignore[arg-type]
+    )
+    world.look(running("master-0"), running("worker-0"), running("worker-1"))
+
+    decision = world.look(crashed("master-0"), running("worker-0"), crashed("worker-1"), at=1.0)
+
+    assert decision.events[0].message == "job mnist is restarting because Master, Worker replica(s) failed."
+
+
+def test_a_restart_is_over_when_everybody_is_there_again() -> None:
+    world = at_work(workers())
+    world.look(crashed("worker-0"), running("worker-1"), at=10.0)
+    world.look(running("worker-1"), at=10.0)
+    assert world.status.phase is Phase.RESTARTING
+
+    world.look(running("worker-0", uid="new"), running("worker-1"), at=11.0)
+
+    assert told(world.status) == ["Created", "Running"]
+
+
+def test_a_restart_in_place_is_counted_and_otherwise_left_to_the_backend() -> None:
+    world = at_work(workers())
+
+    decision = world.look(running("worker-0", restarts=1), running("worker-1"), at=10.0)
+
+    assert world.status.crashes == 1
+    assert decision.actions == ()
+    assert decision.events == ()
+    assert world.status.retries == {}
+    assert world.status.phase is Phase.RUNNING
+
+
+def test_the_first_replacement_comes_at_once_and_later_ones_wait_longer_and_longer() -> None:
+    world = at_work(workers())
+    waited = []
+    for failures in range(1, 6):
+        now = 1000.0 * failures
+        world.look(crashed("worker-0", uid=f"uid-{failures}"), running("worker-1"), at=now)
+        decision = world.look(running("worker-1"), at=now)
+        waited.append((decision.wake_at or now) - now)
+        assert (starts(decision) == ["worker-0"]) is (waited[-1] == 0.0)
+
+        due = world.look(running("worker-1"), at=now + waited[-1])
+        assert starts(due) == ["worker-0"]
+
+    assert waited == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert world.status.retries["mnist-worker-0"] == Retry(5, 5008.0)
+
+
+def test_an_evicted_replica_is_replaced_at_once_however_often_it_failed() -> None:
+    world = at_work(workers())
+    for failures in range(4):
+        world.look(crashed("worker-0", uid=f"uid-{failures}"), running("worker-1"), at=10.0)
+
+    world.look(evicted("worker-0", uid="last"), running("worker-1"), at=100.0)
+
+    assert world.status.retries["mnist-worker-0"] == Retry(4, 100.0)
+
+
+def test_each_replica_has_a_back_off_of_its_own() -> None:
+    world = at_work(workers())
+    world.look(crashed("worker-0", uid="a"), running("worker-1"), at=10.0)
+    world.look(crashed("worker-0", uid="b"), crashed("worker-1"), at=20.0)
+
+    decision = world.look(at=20.0)
+
+    assert starts(decision) == ["worker-1"]
+    assert decision.wake_at == 21.0
+
+
+def test_a_gang_waits_as_a_whole() -> None:
+    world = at_work(workers(2, unit=Unit.GANG))
+    world.look(crashed("worker-0"), running("worker-1"), at=10.0)
+    world.look(running("worker-0", attempt=1), running("worker-1", attempt=1), at=11.0)
+    world.look(crashed("worker-0", attempt=1), running("worker-1", attempt=1), at=20.0)
+
+    early = world.look(at=20.5)
+    due = world.look(at=21.0)
+
+    assert world.status.retries == {"": Retry(2, 21.0)}
+    assert starts(early) == []
+    assert early.wake_at == 21.0
+    assert starts(due) == ["worker-0", "worker-1"]
+    assert [one.attempt for one in due.actions if isinstance(one, Start)] == [2, 2]
+
+
+def test_an_evicted_gang_starts_at_once() -> None:
+    world = at_work(workers(2, unit=Unit.GANG))
+    for attempt in range(3):
+        world.look(crashed("worker-0", attempt=attempt), running("worker-1", attempt=attempt), at=10.0)
+
+    world.look(evicted("worker-0", attempt=3), at=100.0)
+
+    assert world.status.retries == {"": Retry(3, 100.0)}
+    assert (world.status.attempt, world.status.crashes, world.status.evictions) == (4, 3, 1)
+
+
+def test_no_attempt_starts_before_the_old_one_is_seen_gone() -> None:
+    world = at_work(workers(2, unit=Unit.GANG))
+    world.look(crashed("worker-0"), running("worker-1"), at=10.0)
+
+    dying = world.look(stopping("worker-1"), at=11.0)
+    gone = world.look(at=12.0)
+
+    assert dying.actions == ()
+    assert starts(gone) == ["worker-0", "worker-1"]
+
+
+def test_a_gang_forgets_who_was_done_with_the_last_attempt() -> None:
+    world = at_work(workers(2, unit=Unit.GANG))
+    world.look(succeeded("worker-0"), running("worker-1"), at=5.0)
+    assert world.status.done == ("mnist-worker-0",)
+
+    decision = world.look(succeeded("worker-0"), crashed("worker-1"), at=10.0)
+
+    assert world.status.done == ()
+    assert stops(decision) == ["worker-0", "worker-1"]
+
+
+def test_a_gang_counts_its_attempts_losses_once_while_the_rest_falls() -> None:
+    world = at_work(workers(3, unit=Unit.GANG))
+    world.look(crashed("worker-0"), running("worker-1"), running("worker-2"), at=10.0)
+
+    world.look(crashed("worker-1"), stopping("worker-2"), at=11.0)
+    world.look(crashed("worker-2"), at=12.0)
+
+    assert (world.status.attempt, world.status.crashes, world.status.evictions) == (1, 1, 0)
+
+
+def test_independent_replicas_that_are_done_stay_done_over_every_attempt() -> None:
+    job = build.job(
+        Kind.BATCH,
+        build.role("Pod", restart=Restart.RECREATE),
+        unit=Unit.GANG,
+        options={"parallelism": 2, "completions": 2},
+    )
+    world = World(job)
+    world.look(running("0"), running("1"))
+    world.look(succeeded("0"), running("1"), at=1.0)
+
+    world.look(succeeded("0"), crashed("1"), at=10.0)
+    after = world.look(at=10.0)
+
+    assert (world.status.attempt, world.status.done) == (1, ("mnist-0",))
+    assert starts(after) == ["1"]
+
+
+DYNAMIC = build.job(
+    Kind.TENSORFLOW,
+    build.role("Chief", restart=Restart.NEVER),
+    build.role("Worker", 2, restart=Restart.NEVER),
+    options={"enableDynamicWorker": True},
+)
+
+
+@pytest.mark.parametrize("lost", [crashed("worker-0"), evicted("worker-0")], ids=["crash", "eviction"])
+def test_a_replica_that_must_not_be_replaced_stays_as_it_is_where_the_job_goes_on(lost: Replica) -> None:
+    world = World(DYNAMIC)
+    world.look(running("chief-0"), running("worker-0"), running("worker-1"))
+
+    for now in (1.0, 2.0, 3.0):
+        decision = world.look(running("chief-0"), lost, running("worker-1"), at=now)
+        assert decision.actions == ()
+
+    assert world.status.phase is Phase.RUNNING
+    assert world.status.replicas["Worker"].failed == 1
+    assert world.status.crashes + world.status.evictions == 1
+    assert world.status.retries == {}
+
+
+def test_a_replica_that_nothing_is_left_of_is_replaced_where_the_job_goes_on() -> None:
+    world = World(DYNAMIC)
+    world.look(running("chief-0"), running("worker-0"), running("worker-1"))
+
+    decision = world.look(running("chief-0"), running("worker-1"), at=1.0)
+
+    assert starts(decision) == ["worker-0"]
+
+
+def test_the_retry_of_a_start_is_not_the_back_off_of_a_crash() -> None:
+    assert backoff.replacement(1) == 0.0
+
+
+def test_an_eviction_while_a_permanent_exit_code_is_seen_fails_the_job() -> None:
+    world = at_work(workers(2, Restart.EXIT_CODE))
+
+    world.look(crashed("worker-0", 1), evicted("worker-1"), at=10.0)
+
+    assert world.status.phase is Phase.FAILED
+
+
+def test_a_replica_that_was_removed_by_somebody_is_not_judged_by_its_exit_code() -> None:
+    world = at_work(workers(2, Restart.EXIT_CODE))
+
+    world.look(replace(crashed("worker-0", 1), stopping=True), running("worker-1"), at=10.0)
+
+    assert world.status.phase is Phase.RESTARTING
+    assert (world.status.crashes, world.status.evictions) == (0, 1)
+
+
+def test_a_removed_replica_comes_back_only_when_it_is_gone() -> None:
+    world = at_work(workers())
+
+    dying = world.look(stopping("worker-0"), running("worker-1"), at=10.0)
+    gone = world.look(running("worker-1"), at=12.0)
+
+    assert dying.actions == ()
+    assert world.status.evictions == 1
+    assert starts(gone) == ["worker-0"]
+
+
+def test_a_fresh_status_is_all_that_a_restart_needs() -> None:
+    """Whoever carries on knows the losses from the status alone."""
+    world = at_work(workers(2, policy=RunPolicy(backoff_limit=1)))
+    world.look(crashed("worker-0", uid="a"), running("worker-1"), at=10.0)
+    heir = World(world.job, Status(**{key: getattr(world.status, key) for key in Status.__struct_fields__}))
+
+    decision = heir.look(crashed("worker-0", uid="a"), running("worker-1"), at=11.0)
+    heir.look(crashed("worker-0", uid="b"), running("worker-1"), at=12.0)
+
+    assert stops(decision) == ["worker-0"]
+    assert others(decision) == []
+    assert heir.status.phase is Phase.FAILED

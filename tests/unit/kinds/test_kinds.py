@@ -1,0 +1,140 @@
+"""Laws that hold for every kind, whatever it trains with."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.unit.build import CLUSTER, book, job, place, role, tally
+
+from bireme import kinds
+from bireme.kinds.contract import Injects, KindModule, Undecided
+from bireme.model.job import Job, Kind, Naming, Restart, Role, member_name, members
+
+# What manifests rely on, one line for each kind and version.
+TABLE = """
+TFJob       kubeflow.org/v1        tfReplicaSpecs       tensorflow  tfjob-port:2222        tfjob-controller       Chief=Never,Evaluator=Never,Master=Never,PS=Never,Worker=Never
+PyTorchJob  kubeflow.org/v1        pytorchReplicaSpecs  pytorch     pytorchjob-port:23456  pytorchjob-controller  Master=OnFailure,Worker=OnFailure
+XGBoostJob  kubeflow.org/v1        xgbReplicaSpecs      xgboost     xgboostjob-port:9999   xgboostjob-controller  Master=Never,Worker=Never
+PaddleJob   kubeflow.org/v1        paddleReplicaSpecs   paddle      master:36543           paddlejob-controller   Master=OnFailure,Worker=OnFailure
+JAXJob      kubeflow.org/v1        jaxReplicaSpecs      jax         jaxjob-port:6666       jaxjob-controller      Worker=Never
+MPIJob      kubeflow.org/v1        mpiReplicaSpecs      -           -                      mpijob-controller      Launcher=Never,Worker=Never
+MPIJob      kubeflow.org/v2beta1   mpiReplicaSpecs      -           -                      mpijob-controller      Launcher=OnFailure,Worker=Never
+MPIJob      kubeflow.org/v1alpha2  mpiReplicaSpecs      -           -                      mpijob-controller      Launcher=OnFailure,Worker=Always
+Job         batch/v1               -                    -           -                      job-controller         Pod=Recreate
+"""  # noqa: E501 (a table is read by its columns)
+ROWS = [line.split() for line in TABLE.strip().splitlines()]
+
+
+def smallest(kind: Kind) -> Job:
+    first = {Kind.MPI: "Launcher", Kind.BATCH: "Pod", Kind.XGBOOST: "Master"}.get(kind, "Worker")
+    roles = [role(first)] if first in ("Pod", "Worker") else [role(first), role("Worker", 2)]
+    return job(kind, *roles)
+
+
+def row(module: KindModule, api_version: str) -> list[str]:
+    name, number = module.PORT
+    roles = ",".join(f"{one.key}={one.restart}" for one in module.role_types(api_version))
+    port = f"{name}:{number}" if name else "-"
+    return [
+        str(module.KIND),
+        api_version,
+        module.SPECS or "-",
+        module.MAIN or "-",
+        port,
+        module.OPERATOR,
+        roles,
+    ]
+
+
+def test_the_kinds_are_those_of_the_contract() -> None:
+    known = [row(module, version) for module in kinds.MODULES.values() for version in module.API_VERSIONS]
+
+    assert sorted(known) == sorted(ROWS)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_kind_is_found_under_its_name(kind: Kind) -> None:
+    assert kinds.module(kind).KIND is kind
+
+
+def test_only_tensorflow_and_mpi_leave_the_other_containers_alone() -> None:
+    spare = {kind for kind, module in kinds.MODULES.items() if module.INJECTS is Injects.MAIN}
+
+    assert spare == {Kind.TENSORFLOW, Kind.MPI}
+
+
+def test_only_the_pods_of_a_batch_job_work_alone() -> None:
+    assert {kind for kind, module in kinds.MODULES.items() if module.INDEPENDENT} == {Kind.BATCH}
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_smallest_job_is_complete_and_valid(kind: Kind) -> None:
+    given = smallest(kind)
+    module = kinds.module(kind)
+
+    assert list(module.validate(given)) == []
+    assert module.defaults(given) == given
+    assert isinstance(msgspec.convert(given.options, module.Options), module.Options)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_complete_job_survives_being_written_and_read(kind: Kind) -> None:
+    given = smallest(kind)
+
+    assert msgspec.json.decode(msgspec.json.encode(given), type=Job) == given
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_nothing_is_decided_before_anything_runs(kind: Kind) -> None:
+    assert kinds.module(kind).outcome(smallest(kind), tally()) == Undecided()
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_only_known_roles_are_waited_for_and_files_are_unique(kind: Kind) -> None:
+    given = smallest(kind)
+    module = kinds.module(kind)
+    names = {one.name for one in given.roles}
+    paths = [one.path for one in module.files(given, frozenset(), CLUSTER)]
+
+    assert all(name in names for one in given.roles for name in module.start_after(given, one))
+    assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_wiring_names_each_variable_once_here_and_there(kind: Kind) -> None:
+    given = smallest(kind)
+
+    for one in members(given):
+        for addresses in (CLUSTER, book(given)):
+            wired = kinds.module(kind).wire(place(given, one.role, one.index, addresses))
+            names = [variable.name for variable in wired]
+            assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.MPI])
+def test_no_cluster_name_is_left_in_the_environment_here(kind: Kind) -> None:
+    given = smallest(kind)
+
+    for one in members(given):
+        wired = kinds.module(kind).wire(place(given, one.role, one.index, book(given)))
+        assert not [value for value in wired if "-worker-" in value.value or "-master-" in value.value]
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_everyone_is_wanted_at_first_and_idles_only_in_mpi(kind: Kind) -> None:
+    given = smallest(kind)
+    module = kinds.module(kind)
+
+    assert set(module.wanted(given, frozenset())) == set(members(given))
+    assert any(module.idles(given, one) for one in given.roles) is (kind is Kind.MPI)
+
+
+def test_names_follow_the_naming_of_the_role() -> None:
+    given = smallest(Kind.JAX)
+
+    def named(naming: Naming) -> str:
+        return member_name(given, Role("ps", "PS", 1, Restart.NEVER, given.roles[0].pod, "", naming), 3)
+
+    assert named(Naming.ROLE_AND_INDEX) == "mnist-ps-3"
+    assert named(Naming.ROLE) == "mnist-ps"
+    assert named(Naming.INDEX) == "mnist-3"
