@@ -20,7 +20,7 @@ torch: $(STAMPS)/torch              ## Adds PyTorch and Lightning (4.7 GB).
 frameworks: $(STAMPS)/frameworks mpi ## Adds every framework that the examples use, and Open MPI.
 
 demo: setup torch                   ## Trains on handwritten digits with two workers.
-	$(BIN)/bireme run examples/pytorch-digits/train.py --workers 2
+	. $(BIN)/activate && bireme run examples/pytorch-digits/train.py --workers 2
 
 test: setup frameworks lint         ## Runs every check and every test.
 	$(BIN)/pytest
@@ -36,7 +36,7 @@ fmt: setup                          ## Formats the code and applies safe fixes.
 	$(BIN)/ruff format .
 
 soak: setup frameworks              ## Hammers for a long time.
-	$(BIN)/pytest -m soak --soak
+	$(BIN)/pytest -m soak --timeout 0
 
 bench: setup frameworks             ## Measures against rivals in the same run.
 	$(BIN)/python -m benchmarks

@@ -15,13 +15,18 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 def main() -> None:
     options = parse_options()
-    torch.manual_seed(options.seed)
     dist.init_process_group("gloo")  # reads MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE
-    rank, world = dist.get_rank(), dist.get_world_size()
+    train(options)
+    # The model is gone by now. If it still held the group, PyTorch could hang or abort at the end.
+    dist.destroy_process_group()
 
-    train, held_out = load(options.data, "train"), load(options.data, "t10k")
-    sampler = DistributedSampler(train, seed=options.seed)
-    batches = DataLoader(train, batch_size=options.batch // world, sampler=sampler)
+
+def train(options: argparse.Namespace) -> None:
+    torch.manual_seed(options.seed)
+    rank, world = dist.get_rank(), dist.get_world_size()
+    digits, held_out = load(options.data, "train"), load(options.data, "t10k")
+    sampler = DistributedSampler(digits, seed=options.seed)
+    batches = DataLoader(digits, batch_size=options.batch // world, sampler=sampler)
     model = DistributedDataParallel(network())
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
 
@@ -38,15 +43,12 @@ def main() -> None:
     score = accuracy(model.module, held_out, rank, world)
     if rank == 0:
         print(f"accuracy: {score:.3f} on {len(held_out)} held-out digits, {world} ranks", flush=True)
-    dist.destroy_process_group()
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    here = Path(__file__).resolve().parent
-    parser.add_argument(
-        "--data", type=Path, default=here / "data", help="folder of MNIST idx files, gzipped or not"
-    )
+    data = Path(__file__).resolve().parent / "data"
+    parser.add_argument("--data", type=Path, default=data, help="folder of MNIST idx files, gzipped or not")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch", type=int, default=64, help="samples per step over all ranks")
     parser.add_argument("--lr", type=float, default=0.003)
@@ -87,7 +89,7 @@ def read_idx(path: Path) -> Tensor:
 
 @torch.no_grad()
 def accuracy(model: nn.Module, digits: TensorDataset, rank: int, world: int) -> float:
-    """Returns the share that is read correctly; each rank counts its own part, then all add up."""
+    """Returns the share that is read correctly: each rank counts its own part, then all add up."""
     images, labels = digits.tensors
     correct = (model(images[rank::world]).argmax(dim=1) == labels[rank::world]).sum()
     dist.all_reduce(correct)

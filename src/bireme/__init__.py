@@ -1,3 +1,38 @@
-"""Runs distributed training jobs on this machine or on a cluster."""
+"""Runs distributed training jobs on this machine or on a cluster.
+
+Training scripts import this package too, in any interpreter from Python 3.9 on: so it imports nothing by
+itself, and what needs an installed Bireme is looked up only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
 
 __version__ = "0.1.0"
+
+# Not the one of `typing`, whose import takes longer than all of this. Type checkers know the name.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bireme.sdk.client import Client as Client
+
+
+def __getattr__(name: str) -> object:
+    if name == "Client":
+        return _client()
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
+
+
+def _client() -> object:
+    reason = "it needs Python 3.11 or later"
+    if sys.version_info >= (3, 11):
+        try:
+            from bireme.sdk.client import Client
+
+            return Client
+        except ModuleNotFoundError as error:
+            reason = "there is no module %s" % error.name
+    # An AttributeError would lose this sentence: `from bireme import Client` makes one of its own of it.
+    raise ImportError(
+        "bireme.Client starts and watches jobs, and Bireme is not installed in this interpreter (%s): "
+        "pip install bireme" % reason
+    )

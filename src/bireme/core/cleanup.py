@@ -19,7 +19,7 @@ def after_end(job: Job, status: Status, observation: Observation, now: float) ->
     if observation.admission is not None and not any(one.is_alive for one in observation.replicas):
         actions.append(Release())
     ttl_ends = _ttl_ends(job, status)
-    expired = ttl_ends is not None and now >= ttl_ends
+    expired = status.expired or (ttl_ends is not None and now >= ttl_ends)
     timers = [] if expired else [ttl_ends]
     if any(one.is_alive and not one.stopping for one in observation.replicas):
         timers.append(_linger_ends(job, status))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
+from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import kinds
@@ -23,7 +26,7 @@ def gather(
 
     Those who are `lost` failed for good: what is left of them stays.
     """
-    status = _note_faults(status, observation, now)
+    status, again = _note_faults(status, observation, now)
     members = _wanted(job, status)
     dismissed = _dismissed(status, members, observation, lost)
     status = losses.close(status, frozenset(one.name for one in dismissed))
@@ -32,7 +35,7 @@ def gather(
     if any(one.attempt != status.attempt for one in observation.replicas):
         # No attempt starts until the old one is seen gone.
         return Decision(status, removals, _removed(leaving))
-    decision = _bring_in(job, status, members, observation, now)
+    decision = _bring_in(_Muster(job, status, members, observation, again), now)
     return replace(
         decision,
         actions=(*removals, *decision.actions),
@@ -78,31 +81,59 @@ def _grace(status: Status, replica: Replica) -> float | None:
     return 0.0 if replica.attempt != status.attempt else None
 
 
-def _bring_in(
-    job: Job, status: Status, members: tuple[Member, ...], observation: Observation, now: float
-) -> Decision:
-    there = {one.name for one in observation.replicas}
-    missing = [one for one in members if one.name not in there and one.name not in status.done]
-    admission = observation.admission
-    granted = _granted(status, observation, missing)
+class _Muster(Struct, frozen=True):
+    """What is decided on when nobody of another attempt is left."""
+
+    job: Job
+    status: Status
+    members: tuple[Member, ...]
+    observation: Observation
+    again: frozenset[str]
+
+    @property
+    def missing(self) -> list[Member]:
+        there = {one.name for one in self.observation.replicas} | set(self.status.done)
+        return [one for one in self.members if one.name not in there]
+
+    @property
+    def ready(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.observation.replicas if one.ready and not one.stopping)
+
+
+def _bring_in(muster: _Muster, now: float) -> Decision:
+    job, status, missing = muster.job, muster.status, muster.missing
+    granted = _granted(status, muster.observation, missing)
     if missing and granted is None:
-        reason = admission.reason if isinstance(admission, Waiting) else ""
-        alive = any(one.is_alive for one in observation.replicas)
-        status = replace(status, waiting="" if alive else reason)
-        return Decision(status, (_admit(job, status, members),), wake_at=now + ASK_AGAIN)
-    status = replace(status, waiting="")
+        status = replace(status, waiting=_queued(muster.observation))
+        return Decision(status, (_admit(job, status, muster.members),), wake_at=now + ASK_AGAIN)
+    settled = not missing and not muster.observation.faults
+    status = replace(status, waiting="", trouble="" if settled else status.trouble)
     if granted is None:
-        return Decision(status, files=())
-    due = [one for one in missing if _may_start(job, status, one, observation, now)]
+        return Decision(status)
+    due = [one for one in missing if _may_start(muster, one, now)]
     starts = tuple(wiring.start(job, one, status.attempt, granted.addresses) for one in due)
-    ready = frozenset(one.name for one in observation.replicas if one.ready and not one.stopping)
+    surplus = _surplus(muster, granted)
+    waited_for = {GANG, *(one.name for one in missing)} if missing else set[str]()
     return Decision(
         status,
-        starts,
+        (*starts, _admit(job, status, muster.members)) if surplus else starts,
         _created(job, starts),
-        files=kinds.module(job.kind).files(job, ready, granted.addresses),
-        wake_at=min((at for at in _timers(status, missing) if at > now), default=None),
+        files=kinds.module(job.kind).files(job, muster.ready, granted.addresses),
+        wake_at=min((at for at in _timers(status, waited_for) if at > now), default=None),
     )
+
+
+def _queued(observation: Observation) -> str:
+    """Why the job waits; one that works already only lacks somebody."""
+    if any(one.is_alive for one in observation.replicas) or not isinstance(observation.admission, Waiting):
+        return ""
+    return observation.admission.reason
+
+
+def _surplus(muster: _Muster, granted: Granted) -> bool:
+    """Whether resources are held for somebody who is neither wanted nor there any more."""
+    names = {one.name for one in muster.members} | {one.name for one in muster.observation.replicas}
+    return not granted.replicas <= names
 
 
 def _granted(status: Status, observation: Observation, missing: list[Member]) -> Granted | None:
@@ -118,31 +149,41 @@ def _admit(job: Job, status: Status, members: tuple[Member, ...]) -> Admit:
     return Admit(status.attempt, tuple(one for one in demands if one is not None))
 
 
-def _may_start(job: Job, status: Status, member: Member, observation: Observation, now: float) -> bool:
-    if any(at > now for at in _timers(status, [member])):
+def _may_start(muster: _Muster, member: Member, now: float) -> bool:
+    job, status = muster.job, muster.status
+    if any(at > now for at in _timers(status, {GANG, member.name} - muster.again)):
         return False
     earlier = kinds.module(job.kind).start_after(job, wiring.role_of(job, member))
-    ready = {one.name for one in observation.replicas if one.ready and not one.stopping}
-    return all(
-        one.name in ready or one.name in status.done for one in _wanted(job, status) if one.role in earlier
-    )
+    if not earlier:
+        return True
+    through = muster.ready.union(status.done)
+    return all(one.name in through for one in muster.members if one.role in earlier)
 
 
-def _timers(status: Status, members: list[Member]) -> list[float]:
-    keys = {GANG, *(member.name for member in members)} if members else set()
+def _timers(status: Status, keys: Set[str]) -> list[float]:
     return [retry.not_before for key, retry in status.retries.items() if key in keys]
 
 
-def _note_faults(status: Status, observation: Observation, now: float) -> Status:
-    """An action that failed is tried again after a while, and what was wrong is said meanwhile."""
+def _note_faults(status: Status, observation: Observation, now: float) -> tuple[Status, frozenset[str]]:
+    """An action that failed is tried again after a while, and what was wrong is said meanwhile.
+
+    A backend may show a fault once or until the next try. So one that is seen again while its time has not
+    come is no news; and when the time has come, the try is due together with the wait for the one after it.
+    """
     if not observation.faults:
-        there = any(one.is_alive for one in observation.replicas)
-        return replace(status, trouble="") if status.trouble and there else status
+        return status, frozenset()
     retries = dict(status.retries)
-    for fault in observation.faults:
-        failures = retries.get(fault.replica, Retry(0, now)).failures + 1
-        retries[fault.replica] = Retry(failures, now + max(1.0, backoff.replacement(failures)))
-    return replace(status, retries=retries, trouble=observation.faults[-1].text)
+    again: set[str] = set()
+    for name in {fault.replica: None for fault in observation.faults}:
+        known = status.retries.get(name)
+        if known is not None and known.not_before > now:
+            continue
+        if known is not None:
+            again.add(name)
+        failures = known.failures + 1 if known is not None else 1
+        retries[name] = Retry(failures, now + max(1.0, backoff.replacement(failures)))
+    status = replace(status, retries=retries, trouble=observation.faults[-1].text)
+    return status, frozenset(again)
 
 
 def _created(job: Job, starts: tuple[Start, ...]) -> tuple[Event, ...]:

@@ -11,11 +11,14 @@ from bireme.model.status import Counts, Status
 
 
 def note_done(job: Job, status: Status, observation: Observation) -> Status:
-    """Remember who succeeded in this attempt, so that nobody who is done is run again."""
+    """Remember who succeeded in this attempt, so that nobody who is done is run again.
+
+    A program that is told to stop may end without an error: that is no success.
+    """
     finished = {
         one.name
         for one in observation.replicas
-        if one.attempt == status.attempt and one.phase is ReplicaPhase.SUCCEEDED
+        if one.attempt == status.attempt and one.phase is ReplicaPhase.SUCCEEDED and not one.stopping
     }
     declared = [member.name for member in members(job)]
     known = set(status.done) | finished
@@ -25,7 +28,8 @@ def note_done(job: Job, status: Status, observation: Observation) -> Status:
 def tally(job: Job, status: Status, observation: Observation, lost: frozenset[str]) -> Tally:
     """Count the replicas of this attempt; `lost` are those that failed and will not be replaced."""
     done = frozenset(status.done)
-    active = {one.name for one in observation.replicas if one.attempt == status.attempt and _is_active(one)}
+    current = [one for one in observation.replicas if one.attempt == status.attempt]
+    active = {one.name for one in current if _is_active(one)}
     counts = {role.name: Counts() for role in job.roles}
     for member in members(job):
         counts[member.role] = _plus(
@@ -34,7 +38,8 @@ def tally(job: Job, status: Status, observation: Observation, lost: frozenset[st
             failed=member.name in lost - done,
             active=member.name in active - done - lost,
         )
-    return Tally(counts, done)
+    pending = frozenset(one.name for one in current if one.is_alive and not _is_active(one))
+    return Tally(counts, done, pending - done - lost)
 
 
 def by_type(job: Job, tally: Tally) -> dict[str, Counts]:

@@ -50,35 +50,24 @@ class Life(Struct, frozen=True):
 
 def decide(pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], now: float) -> Life:
     """Decide as a kubelet does: init containers one by one, then all others together."""
-    restarts = _restarts(pod, policy, states)
-    sidecars = [one for one in pod.init_containers if one.sidecar]
-    blocked = _initialise(pod, policy, states, now)
-    if blocked is not None:
-        return Life(
-            blocked.phase,
-            start=blocked.start,
-            stop=_running(sidecars, states) if blocked.phase.is_final else (),
-            wake_at=blocked.wake_at,
-            restarts=restarts,
-            exit_code=blocked.exit_code,
-        )
     steps = [_step(one, policy, states, now) for one in pod.containers]
-    over = all(step.over for step in steps)
-    exit_code = states.get(main, ContainerState()).exit_code
-    if over:
-        codes = [states[one.name].exit_code for one in pod.containers]
-        phase = ReplicaPhase.FAILED if any(codes) else ReplicaPhase.SUCCEEDED
-        failed = next((code for code in codes if code), 0)
-        return Life(phase, stop=_running(sidecars, states), restarts=restarts, exit_code=exit_code or failed)
-    steps += [_step(one, InPlace.ALWAYS, states, now) for one in sidecars]
+    failed = _failed_init(pod, policy, states)
+    if failed is not None or all(step.over for step in steps):
+        return _over(pod, policy, main, states, failed)
+    restarts = _restarts(pod, policy, states)
+    blocked = _initialise(pod, states, now)
+    if blocked is not None:
+        start = (blocked.name,) if blocked.start else ()
+        return Life(ReplicaPhase.PENDING, start=start, wake_at=blocked.wake_at, restarts=restarts)
+    steps += [_step(one, InPlace.ALWAYS, states, now) for one in pod.init_containers if one.sidecar]
     waits = [step.wake_at for step in steps if step.wake_at is not None]
     return Life(
         ReplicaPhase.RUNNING,
         start=tuple(step.name for step in steps if step.start),
         wake_at=min(waits, default=None),
-        ready=all(states.get(one.name, ContainerState()).running for one in pod.containers),
+        ready=all(_state(one, states).running for one in pod.containers),
         restarts=restarts,
-        exit_code=exit_code,
+        exit_code=states.get(main, ContainerState()).exit_code,
     )
 
 
@@ -113,25 +102,41 @@ class _Step(Struct, frozen=True):
     wake_at: float | None = None
 
 
-def _initialise(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState], now: float) -> Life | None:
-    """The first init container that is not through yet decides; None when all are."""
-    retry = InPlace.NEVER if policy is InPlace.NEVER else InPlace.ON_FAILURE
+def _over(
+    pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], failed_init: int | None
+) -> Life:
+    """The end of a replica: only its sidecars may still run, and their end is no restart."""
+    codes = [failed_init] if failed_init else [states[one.name].exit_code for one in pod.containers]
+    first = next((code for code in codes if code), 0)
+    sidecars = [one for one in pod.init_containers if one.sidecar]
+    lasting = [one for one in sidecars if _state(one, states).running]
+    stopped = sum(1 for one in sidecars if _state(one, states).ended and one not in lasting)
+    return Life(
+        ReplicaPhase.FAILED if first else ReplicaPhase.SUCCEEDED,
+        stop=tuple(one.name for one in lasting),
+        restarts=_restarts(pod, policy, states) - stopped,
+        exit_code=first if failed_init else states[main].exit_code or first,
+    )
+
+
+def _failed_init(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState]) -> int | None:
+    """The exit code of an init container that failed and is not started again."""
+    if policy is not InPlace.NEVER:
+        return None
+    states_of = [_state(one, states) for one in pod.init_containers if not one.sidecar]
+    return next((state.exit_code for state in states_of if state.exit_code and not state.running), None)
+
+
+def _initialise(pod: PodSpec, states: dict[str, ContainerState], now: float) -> _Step | None:
+    """What is next for the first init container that is not through yet; None when all are."""
     for one in pod.init_containers:
-        state = states.get(one.name, ContainerState())
+        state = _state(one, states)
         if one.sidecar:
-            if state.running:
-                continue
-            if state.ended and _work_began(pod, states):
-                continue
-            step = _step(one, InPlace.ALWAYS, states, now)
-        else:
-            if state.exit_code == 0 and not state.running:
-                continue
-            step = _step(one, retry, states, now)
-        if step.over:
-            return Life(ReplicaPhase.FAILED, exit_code=state.exit_code)
-        start = (one.name,) if step.start else ()
-        return Life(ReplicaPhase.PENDING, start=start, wake_at=step.wake_at)
+            if not state.running and not (state.ended and _work_began(pod, states)):
+                return _step(one, InPlace.ALWAYS, states, now)
+        elif state.exit_code != 0 or state.running:
+            # Where a failed one is not started again, the replica has failed already.
+            return _step(one, InPlace.ON_FAILURE, states, now)
     return None
 
 
@@ -140,7 +145,7 @@ def _work_began(pod: PodSpec, states: dict[str, ContainerState]) -> bool:
 
 
 def _step(container: Container, policy: InPlace, states: dict[str, ContainerState], now: float) -> _Step:
-    state = states.get(container.name, ContainerState())
+    state = _state(container, states)
     if state.running:
         return _Step(container.name)
     if not state.ended:
@@ -165,5 +170,5 @@ def _restarts(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState]) 
     return total
 
 
-def _running(containers: list[Container], states: dict[str, ContainerState]) -> tuple[str, ...]:
-    return tuple(one.name for one in containers if states.get(one.name, ContainerState()).running)
+def _state(container: Container, states: dict[str, ContainerState]) -> ContainerState:
+    return states.get(container.name, ContainerState())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.core import cleanup, conditions
+from bireme.core import cleanup, conditions, outcome
 from bireme.model.decisions import Action, Decision, Event, EventType, Release
 from bireme.model.job import Job
 from bireme.model.replicas import Observation
@@ -19,7 +19,8 @@ def hold(job: Job, status: Status, observation: Observation, now: float) -> Deci
     for active in (ConditionType.RUNNING, ConditionType.RESTARTING):
         status = conditions.deny_in_place(status, active, reason, now)
     status = conditions.add(status, job, ConditionType.SUSPENDED, message, now)
-    status = replace(status, waiting="", trouble="", replicas={role.type: Counts() for role in job.roles})
+    status = outcome.note_done(job, status, observation)
+    status = replace(status, waiting="", trouble="", replicas=_nobody_active(job, status))
     actions: list[Action] = [
         cleanup.removal(one) for one in observation.replicas if not one.stopping or one.abandoned
     ]
@@ -42,3 +43,7 @@ def next_attempt(job: Job, status: Status) -> Status:
     """The status at the beginning of the next attempt: nothing of it was seen yet."""
     kept = status.done if kinds.module(job.kind).INDEPENDENT else ()
     return replace(status, attempt=status.attempt + 1, sightings={}, done=kept)
+
+
+def _nobody_active(job: Job, status: Status) -> dict[str, Counts]:
+    return {role.type: replace(status.replicas.get(role.type, Counts()), active=0) for role in job.roles}

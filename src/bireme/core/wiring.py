@@ -89,12 +89,17 @@ class _Translation:
                     self._ports[member.name, number] = port
         names = "|".join(re.escape(name) for name in sorted(self._hosts, key=len, reverse=True))
         domain = rf"(?:\.{re.escape(place.job.namespace)}(?:\.svc(?:\.cluster\.local)?)?)?"
-        self._pattern = re.compile(rf"(?<![\w.-])({names}){domain}(?::(\d+))?(?![\w-])(?!\.\w)")
+        # A name after a single slash is part of a path.
+        begin, end = r"(?:(?<=//)|(?<![\w./-]))", r"(?![\w-])(?!\.\w)"
+        self._pattern = re.compile(rf"{begin}({names}){domain}(?::(\d+))?{end}")
 
     def __call__(self, text: str) -> str:
         return self._pattern.sub(self._address, text)
 
     def _address(self, found: re.Match[str]) -> str:
         name, port = found.group(1), found.group(2)
+        before, after = found.string[: found.start()], found.string[found.end() :]
+        if port is None and after.startswith("/") and not before.endswith("//"):
+            return found.group()  # It is the first folder of a relative path.
         host = self._hosts[name]
         return f"{host}:{self._ports.get((name, int(port)), int(port))}" if port else host

@@ -72,8 +72,8 @@ def _run(run: RunDirectory) -> None:
 
 def _detach(run: RunDirectory) -> None:
     """Let go of the terminal: a closed window must not end the job."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN if number != signal.SIGPIPE else signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)
     log = os.open(run.path / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(null, 0)

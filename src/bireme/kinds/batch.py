@@ -38,11 +38,6 @@ class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
     parallelism: int | None = None
     completions: int | None = None
     completion_mode: CompletionMode = CompletionMode.NON_INDEXED
-    # Of no effect here.
-    pod_failure_policy: dict[str, object] = {}
-    pod_replacement_policy: str = ""
-    selector: dict[str, object] = {}
-    manual_selector: bool = False
 
 
 def options(job: Job) -> Options:

@@ -50,7 +50,8 @@ def defaults(job: Job) -> Job:
     filled = msgspec.structs.replace(
         chosen,
         slots_per_worker=chosen.slots,
-        mpi_implementation=chosen.implementation,
+        # The older versions do not have this field.
+        mpi_implementation=chosen.implementation if job.api_version == V2BETA1 else chosen.mpi_implementation,
         clean_pod_policy=None,
         backoff_limit=None,
         active_deadline_seconds=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from bireme.manifest import fieldnames, names
 from bireme.manifest.complaints import Fields
@@ -13,6 +14,10 @@ from bireme.model.pods import EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef, RefK
 
 # `$$` is a dollar sign, so that `$$(A)` refers to nothing.
 _REFERENCE = re.compile(r"\$\$|\$\(([^()$\s]+)\)")
+
+# A circle is shown by its beginning, and after a few of them the rest is of no interest.
+_MOST_SHOWN = 5
+_MOST_CIRCLES = 10
 
 
 def read_env(container: Fields) -> tuple[EnvVar, ...]:
@@ -114,11 +119,13 @@ def _check_references(found: list[tuple[Fields, EnvVar]], *, open_ended: bool) -
     """
     ahead, onward = _targets([variable for _, variable in found])
     in_circles: set[int] = set()
-    for circle in _circles(ahead):
+    for circle in islice(_circles(ahead), _MOST_CIRCLES):
         if open_ended and len(circle) == 1:
             continue
         in_circles.update(circle)
-        shown = " -> ".join(f"$({found[index][1].name})" for index in [*circle, circle[0]])
+        steps = [f"$({found[index][1].name})" for index in circle]
+        middle = steps if len(steps) <= _MOST_SHOWN else [*steps[:_MOST_SHOWN], "..."]
+        shown = " -> ".join([*middle, steps[0]])
         found[circle[0]][0].error(
             "value",
             f"the variables refer to each other in a circle: {shown}",

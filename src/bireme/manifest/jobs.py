@@ -9,7 +9,7 @@ from bireme.manifest import fieldnames, names, options, places, policies, roles
 from bireme.manifest.complaints import Complaints, Fields
 from bireme.manifest.nodes import Node, quoted
 from bireme.manifest.policies import Wishes
-from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, Kind, Role, RunPolicy, member_name
+from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, Kind, Role, member_name
 
 # Legal fields of a batch Job that change how it ends, and that only a cluster acts on.
 _CLUSTER_ONLY = ("backoffLimitPerIndex", "maxFailedIndexes", "podFailurePolicy", "successPolicy")
@@ -40,7 +40,7 @@ def read(root: Node, module: KindModule, complaints: Complaints, file: str) -> J
             document.error("spec", f"Required value: it holds {module.SPECS or 'the template'}")
         return None
     found = roles.read(spec, module, api_version)
-    policy = policies.read_run_policy(spec, api_version) if module.SPECS else RunPolicy()
+    policy = policies.read_run_policy(spec, api_version) if module.SPECS else policies.read_job_policy(spec)
     own = options.read(spec, module.Options)
     _finish_spec(spec, module)
     job = Job(

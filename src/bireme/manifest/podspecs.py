@@ -16,8 +16,9 @@ DEFAULT_GRACE = 30
 
 
 class Sentences(Struct, frozen=True):
-    """How a kind says that a container lacks something."""
+    """How a kind says that something is missing; `{role}` stands for the role's type."""
 
+    specs: str = "Required value: must be required"
     containers: str = "Required value: must be specified"
     image: str = "Required value: must be required"
 

@@ -54,6 +54,17 @@ def read_run_policy(spec: Fields, api_version: str) -> RunPolicy:
     return policy
 
 
+def read_job_policy(spec: Fields) -> RunPolicy:
+    """Reads the same from the `spec` of a batch Job, which has no `runPolicy`."""
+    return RunPolicy(
+        ttl=spec.integer("ttlSecondsAfterFinished", minimum=0),
+        deadline=spec.integer("activeDeadlineSeconds", minimum=0),
+        backoff_limit=spec.integer("backoffLimit", minimum=0),
+        suspend=spec.boolean("suspend", False),
+        managed_by=spec.text("managedBy", ""),
+    )
+
+
 def read_wishes(annotations: Fields | None) -> Wishes:
     """Reads the annotations that begin with `bireme.io/`."""
     if annotations is None:
@@ -61,8 +72,10 @@ def read_wishes(annotations: Fields | None) -> Wishes:
     written = annotations.keys()
     for key in written:
         if key.startswith(_OURS) and key not in _ANNOTATIONS:
-            nearest = names.nearest(key, _ANNOTATIONS)
-            advice = f", did you mean {quoted(nearest)}?" if nearest else ""
+            nearest = names.nearest(
+                key.removeprefix(_OURS), [each.removeprefix(_OURS) for each in _ANNOTATIONS]
+            )
+            advice = f", did you mean {quoted(_OURS + nearest)}?" if nearest else ""
             annotations.warn(key, f"unknown annotation {quoted(key)}{advice}")
     return Wishes(
         unit=Unit(annotations.choice(RESTART_ANNOTATION, list(Unit), Unit.REPLICA)),

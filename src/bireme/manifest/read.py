@@ -93,7 +93,7 @@ def read(documents: Sequence[Document]) -> Reading:
 
 
 def from_manifest(
-    manifest: Mapping[str, object], *, file: str = "the manifest", script: str | None = None
+    manifest: Mapping[str, object], *, file: str = "<manifest>", script: str | None = None
 ) -> Reading:
     """Reads a manifest that is plain data already, such as the one of a script."""
     reader = _Reader()

@@ -81,14 +81,19 @@ def _limits(job: Job, written: Manifest) -> Manifest:
 
 
 def _options(job: Job, written: Manifest) -> Manifest:
-    found = {key: _said(value) for key, value in job.options.items()}
-    return {key: value for key, value in found.items() if _matters(value) or written.get(key) is not None}
+    filled: Manifest = _filled(written, job.options)
+    return {key: filled[key] for key in job.options if key in filled}
 
 
-def _said(value: object) -> Any:  # Any: JSON has no better type
+def _filled(written: Any, value: object) -> Any:  # Any: JSON has no better type
+    """Adds to what was written what it left open; lists are whole as they are."""
     if isinstance(value, dict):
-        return {key: _said(each) for key, each in value.items() if _matters(each)}
-    return [_said(each) for each in value] if isinstance(value, list | tuple) else value
+        base = written if isinstance(written, dict) else {}
+        said = {key: each for key, each in value.items() if _matters(each) or base.get(key) is not None}
+        return {**base, **{key: _filled(base.get(key), each) for key, each in said.items()}}
+    if isinstance(value, list | tuple):
+        return list(value) if written is None else written
+    return value
 
 
 def _matters(value: object) -> bool:

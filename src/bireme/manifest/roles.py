@@ -9,7 +9,7 @@ from bireme.manifest import names, podspecs
 from bireme.manifest.complaints import Fields
 from bireme.manifest.nodes import quoted
 from bireme.manifest.podspecs import Sentences
-from bireme.model.job import Restart, Role
+from bireme.model.job import Kind, Restart, Role
 from bireme.model.pods import Container, PodSpec
 
 MOST_REPLICAS = 100_000
@@ -20,15 +20,16 @@ RESTARTS = (Restart.ALWAYS, Restart.ON_FAILURE, Restart.NEVER, Restart.EXIT_CODE
 # A batch Job's `Never` replaces the pod, where that of a Kubeflow kind gives up.
 _BATCH_RESTARTS = {"OnFailure": Restart.ON_FAILURE, "Never": Restart.RECREATE}
 
-_MPI_SENTENCES = {
-    "kubeflow.org/v2beta1": ("must have replica specs", "must define at least one container", ""),
-    "kubeflow.org/v1": (
-        "MPIReplicaSpecs is not valid",
-        "MPIReplicaSpecs is not valid: containers definition expected in {role}",
-        "MPIReplicaSpecs is not valid: Image is undefined in the container of {role}",
-    ),
-}
-_MPI_SENTENCES["kubeflow.org/v1alpha2"] = _MPI_SENTENCES["kubeflow.org/v1"]
+_BATCH_SENTENCES = Sentences(containers="Required value", image="Required value")
+_MPI_SENTENCES = Sentences(
+    specs="Required value: MPIReplicaSpecs is not valid",
+    containers="Required value: MPIReplicaSpecs is not valid: containers definition expected in {role}",
+    image="Required value: MPIReplicaSpecs is not valid: Image is undefined in the container of {role}",
+)
+_MPI_V2BETA1_SENTENCES = Sentences(
+    specs="Required value: must have replica specs",
+    containers="Required value: must define at least one container",
+)
 
 
 class ReadRoles(Struct, frozen=True):
@@ -46,9 +47,7 @@ def read(spec: Fields, module: KindModule, api_version: str) -> ReadRoles:
     specs = spec.mapping(module.SPECS)
     if specs is None or not specs.keys():
         if specs is not None or spec.node(module.SPECS) is None:
-            spec.error(
-                module.SPECS, f"Required value: {_sentence(module, api_version, 0) or 'must be required'}"
-            )
+            spec.error(module.SPECS, _sentences(module, api_version).specs)
         return ReadRoles((), complete=False)
     chosen, complete = _chosen(specs, types)
     roles = {type_.key: _role(specs, key, module, type_, api_version) for key, type_ in chosen.items()}
@@ -81,17 +80,17 @@ def _role(specs: Fields, key: str, module: KindModule, type_: RoleType, api_vers
     fields = specs.mapping(key)
     if fields is None:
         if specs.node(key) is None:
-            specs.error(key, _sentences(module, api_version, type_).containers)
+            specs.error(key, _sentences(module, api_version, type_.key).containers)
         return _placeholder(module, type_)
     replicas = fields.integer("replicas", type_.replicas, minimum=0, maximum=MOST_REPLICAS)
     restart = Restart(fields.choice("restartPolicy", RESTARTS, type_.restart))
     template = fields.mapping("template")
     pod = PodSpec(())
     if template is not None:
-        pod = podspecs.read(template, _sentences(module, api_version, type_))
+        pod = podspecs.read(template, _sentences(module, api_version, type_.key))
         _warn_of_inner_policy(template)
     elif fields.node("template") is None:
-        fields.error("template", _sentences(module, api_version, type_).containers)
+        fields.error("template", _sentences(module, api_version, type_.key).containers)
     fields.done()
     main = _main(template, pod, module)
     return Role(
@@ -111,7 +110,7 @@ def _batch_role(spec: Fields, module: KindModule, type_: RoleType) -> Role:
         if spec.node("template") is None:
             spec.error("template", "Required value")
         return _placeholder(module, type_)
-    pod = podspecs.read(template, Sentences("Required value", "Required value"))
+    pod = podspecs.read(template, _BATCH_SENTENCES)
     restart = _batch_restart(template, type_)
     main = _main(template, pod, module)
     return structs.replace(_placeholder(module, type_), restart=restart, pod=_not_empty(pod, main), main=main)
@@ -178,17 +177,8 @@ def _warn_of_inner_policy(template: Fields) -> None:
         spec.warn("restartPolicy", text, "write it beside `template`")
 
 
-def _sentences(module: KindModule, api_version: str, type_: RoleType) -> Sentences:
-    containers = _sentence(module, api_version, 1).format(role=type_.key)
-    image = _sentence(module, api_version, 2).format(role=type_.key)
-    usual = Sentences()
-    return Sentences(
-        f"Required value: {containers}" if containers else usual.containers,
-        f"Required value: {image}" if image else usual.image,
-    )
-
-
-def _sentence(module: KindModule, api_version: str, which: int) -> str:
-    if module.KIND != "MPIJob":
-        return ""
-    return _MPI_SENTENCES[api_version][which]
+def _sentences(module: KindModule, api_version: str, role: str = "") -> Sentences:
+    if module.KIND is not Kind.MPI:
+        return Sentences()
+    found = _MPI_V2BETA1_SENTENCES if api_version == "kubeflow.org/v2beta1" else _MPI_SENTENCES
+    return Sentences(found.specs, found.containers.format(role=role), found.image.format(role=role))

@@ -100,12 +100,9 @@ def read(fields: Fields) -> ShortForm | None:
     """Reads a document of the short form, or complains."""
     script = _script(fields)
     least, workers = _workers(fields)
-    name = fields.text("name", "")
-    if name and (wrong := names.wrong_label_1035(name)):
-        fields.error("name", f"Invalid value: {quoted(name)}: should match: {wrong}")
     short = ShortForm(
         script=script,
-        name=name,
+        name=fields.text("name", ""),
         workers=workers,
         least=least,
         gpu=fields.integer("gpu", 0, minimum=0),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
-
-import yaml
 
 from bireme.manifest import names
 from bireme.manifest.nodes import Node
@@ -62,8 +61,5 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _flow(value: object) -> str:
-    text: str = yaml.safe_dump(
-        value, default_flow_style=True, width=2**20, sort_keys=False, allow_unicode=True
-    )
-    # A scalar alone is followed by the mark of a document's end.
-    return text.strip().removesuffix("...").strip()
+    # JSON is YAML as well, and needs no YAML writer where nobody has a TrainJob.
+    return json.dumps(value, ensure_ascii=False)

@@ -254,7 +254,7 @@ class _Line:
 def _last_entries(path: Path, size: int) -> Iterator[Entry]:
     with files.explained(path), path.open("rb") as file:
         file.seek(max(0, size - _TAIL))
-        for line in file.read().split(b"\n"):
+        for line in file.read(_TAIL).split(b"\n"):
             if entry := parse_entry(line):
                 yield entry
 

@@ -1,6 +1,6 @@
 """How does a fork of the zygote become a rank that no script can tell from a fresh interpreter.
 
-What cannot be made alike in a fork is said by `why_cold`, and such a rank becomes a fresh interpreter in place.
+Where that cannot be done, `why_cold` says why, and the rank becomes a fresh interpreter in place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 import time
-from typing import Any, List, NoReturn, Optional, TextIO
+from typing import Any, List, NoReturn, Optional
 
 from . import linux, preloading, threadpools, wire
 
@@ -52,15 +52,15 @@ def why_cold(order: wire.Order, held: preloading.Preloaded) -> Optional[str]:
     ours, theirs = wire.at_import(held.env), wire.at_import(order.env)
     differ = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
     if differ:
-        return "%s differs from the zygote's" % ", ".join(differ)
+        return f"{', '.join(differ)} differs from the zygote's"
     if any(not os.path.isabs(entry) for entry in order.env.get("PYTHONPATH", "/").split(os.pathsep)):
         return "PYTHONPATH has a relative entry"
     module = order.argv[1] if order.argv[:1] == ("-m",) and len(order.argv) > 1 else None
     if module in held.modules:
-        return "%s is loaded already" % module
+        return f"{module} is loaded already"
     folder = os.getcwd() if module else os.path.dirname(os.path.realpath(order.argv[0] if order.argv else ""))
     shadowing = _shadowing(folder, held)
-    return "%s beside the script hides a module that is loaded" % shadowing if shadowing else None
+    return f"{shadowing} hides a module that is loaded" if shadowing else None
 
 
 def start_cold(order: wire.Order) -> NoReturn:
@@ -101,7 +101,7 @@ def retell_ranks() -> None:
             else:
                 module.rank_zero_only.rank = int(os.environ.get("LOCAL_RANK", 0))
         except Exception:
-            # Another version of it, which keeps its rank elsewhere; it then acts as rank 0 until it is set up.
+            # Another version of it, which keeps its rank elsewhere; it acts as rank 0 until it is set up.
             continue
 
 
@@ -155,7 +155,7 @@ def _plain_signals() -> None:
 
 def _open_streams(streams: preloading.Streams, unbuffered: bool) -> None:
     before = (sys.stdout, sys.stderr)
-    sys.stdin = sys.__stdin__ = _stream(0, "r", streams.encoding, streams.errors, False)  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = _stream(0, "r", streams.encoding, streams.errors, unbuffered)  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = _stream(1, "w", streams.encoding, streams.errors, unbuffered)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _stream(2, "w", streams.encoding, "backslashreplace", unbuffered)  # type: ignore[misc]
     logging: Any = sys.modules.get("logging")  # Any: its list of handlers is private
@@ -165,17 +165,19 @@ def _open_streams(streams: preloading.Streams, unbuffered: bool) -> None:
             handler.stream = sys.stdout if handler.stream is before[0] else sys.stderr
 
 
-def _stream(fd: int, mode: str, encoding: str, errors: str, unbuffered: bool) -> TextIO:
+def _stream(fd: int, mode: str, encoding: str, errors: str, unbuffered: bool) -> io.TextIOWrapper:
     """Opens a standard stream as the interpreter does when it starts (create_stdio)."""
-    buffer: Any = open(fd, mode + "b", 0 if unbuffered else -1, closefd=False)  # noqa: SIM115 Any: three classes
-    raw = buffer if unbuffered else buffer.raw
+    # Standard input is buffered in any case: text is read from it by pieces.
+    is_raw = unbuffered and fd != 0
+    buffer: Any = open(fd, mode + "b", 0 if is_raw else -1, closefd=False)  # noqa: SIM115 Any: three classes
+    raw = buffer if is_raw else buffer.raw
     raw.name = ("<stdin>", "<stdout>", "<stderr>")[fd]
     text = io.TextIOWrapper(
         buffer,
         encoding,
         errors,
         newline="\n",
-        line_buffering=fd == 2 or raw.isatty(),
+        line_buffering=not unbuffered and (fd == 2 or raw.isatty()),
         write_through=unbuffered,
     )
     text.mode = mode  # type: ignore[misc]
@@ -190,5 +192,8 @@ def _forget_origin() -> None:
         processes.current_process().authkey = os.urandom(32)
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
-        # The seed of torch is the same constant in every fresh process, so it stays.
         numpy_random.seed()
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        # Every fresh process seeds it from the system. Left alone, all ranks would draw the same numbers.
+        torch.default_generator.seed()

@@ -1,16 +1,18 @@
 """What only Linux can do, each with an answer for where it cannot be done.
 
-Parent-death signals, adoption of orphans, control groups, private mounts, the process table, names and marks of
-a process, and quiet background work. Nothing here raises for lack of a right or of a feature: it answers False,
-None, an empty value, or the list of what was not possible.
+Parent-death signals, adoption of orphans, control groups, private mounts, the process table, names and marks
+of a process, and quiet background work. Nothing here raises for lack of a right or of a feature: it answers
+False, None, an empty value, or the list of what was not possible.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import socket
+import stat
 import struct
 import sys
 from dataclasses import dataclass
@@ -71,9 +73,6 @@ def join_cgroups(procs: Sequence[str]) -> List[str]:
     return failed
 
 
-# ---- processes
-
-
 @dataclass(frozen=True)
 class Process:
     """One line of the process table."""
@@ -88,7 +87,7 @@ class Process:
 def process(pid: int) -> Optional[Process]:
     """What /proc says of a process; None when there is none."""
     try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
+        with open(f"/proc/{pid}/stat", "rb") as file:
             # The name stands in parentheses and may hold spaces and parentheses of its own.
             fields = file.read().rpartition(b")")[2].split()
         return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
@@ -125,7 +124,7 @@ def family(ancestor: int) -> Dict[int, Process]:
 def variable_of(pid: int, name: str) -> Optional[str]:
     """A variable of the environment that a process shows to others."""
     try:
-        with open("/proc/%d/environ" % pid, "rb") as file:
+        with open(f"/proc/{pid}/environ", "rb") as file:
             content = file.read()
     except OSError:
         return None
@@ -143,9 +142,6 @@ def loaded_libraries() -> Set[str]:
             return {"/" + line.rstrip("\n").partition("/")[2] for line in file if "/" in line}
     except OSError:
         return set()
-
-
-# ---- what others see of this process
 
 
 def show_command(words: Sequence[str]) -> bool:
@@ -191,48 +187,40 @@ def _memory_span(field: int) -> Optional[Tuple[int, int]]:
     return (start, end - start) if 0 < start < end else None
 
 
-# ---- background work
-
-
-def work_quietly() -> Callable[[], None]:
+def work_quietly() -> Callable[[], object]:
     """Lets others go first from now on; returns what ends that.
 
-    The children of this process must run at normal priority later, and an unprivileged process can come back from
-    neither nice 19 nor SCHED_IDLE: both need CAP_SYS_NICE or RLIMIT_NICE, whose default is 0. So nice is
-    used only if a probe of it could come back. SCHED_BATCH may always be left. So may the niceness of the autogroup,
-    which every session has where the kernel has the feature: only negative values need a right.
+    The children of this process must run at normal priority later, and an unprivileged process comes back
+    from neither nice 19 nor SCHED_IDLE: both need CAP_SYS_NICE or RLIMIT_NICE, whose default is 0. So nice is
+    used only if a probe could come back. SCHED_BATCH may always be left, and so may the niceness of the
+    autogroup, which every session has where the kernel has the feature: only negative values need a right.
     """
     if not AVAILABLE:
         return lambda: None
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    undo: List[Callable[[], object]] = []
-    if _nice_comes_back(before):
-        os.setpriority(os.PRIO_PROCESS, 0, 19)
-        undo.append(lambda: os.setpriority(os.PRIO_PROCESS, 0, before))
-    else:
-        if _set_autogroup(19):
-            undo.append(lambda: _set_autogroup(0))
-        if os.sched_getscheduler(0) == os.SCHED_OTHER:
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-            undo.append(lambda: os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)))
+    if _probe(lambda: _set_nice(19) and _set_nice(before)):
+        _set_nice(19)
+        return lambda: _set_nice(before)
+    grouped = _set_autogroup(19)
+    batched = os.sched_getscheduler(0) == os.SCHED_OTHER
+    if batched:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
     def end() -> None:
-        for step in undo:
-            step()
+        if grouped:
+            _set_autogroup(0)
+        if batched:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
     return end
 
 
-def _nice_comes_back(before: int) -> bool:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setpriority(os.PRIO_PROCESS, 0, 19)
-            os.setpriority(os.PRIO_PROCESS, 0, before)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitpid(pid, 0)[1] == 0
+def _set_nice(nice: int) -> bool:
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    except OSError:
+        return False
+    return True
 
 
 def _set_autogroup(nice: int) -> bool:
@@ -247,29 +235,32 @@ def _set_autogroup(nice: int) -> bool:
     return True
 
 
-# ---- private mounts
+def mounts_work() -> bool:
+    """Whether this user may have private mounts here; tried in a child."""
+    return AVAILABLE and _probe(_private_namespace)
 
 
 def mount_privately(mounts: Sequence[Tuple[str, str, bool]]) -> List[str]:
     """Shows folders and files at other paths, to this process and its children alone.
 
-    Takes (source, target, read-only) and returns the targets that were not possible. A target that does not exist
-    needs no trace of it on the disk: the folder above it is rebuilt in memory from mounts of what it holds.
+    Takes (source, target, read-only) and returns the targets that were not possible. A target that does not
+    exist leaves no trace on the disk: the folder above it is rebuilt in memory from mounts of what it holds.
     """
-    targets = [os.path.realpath(target) for _, target, _ in mounts]
     if not mounts:
         return []
+    targets = [os.path.realpath(target) for _, target, _ in mounts]
     if not AVAILABLE or not _private_namespace():
         return [target for _, target, _ in mounts]
     failed: List[str] = []
+    folder = os.getcwd()
     sources = [_open_path(source) for source, _, _ in mounts]
     root = _new_root() if any(_nearest(target) == "/" and target != "/" for target in targets) else ""
     for (_, name, readonly), target, source in zip(mounts, targets, sources):
         try:
             if source is None or root is None:
                 raise OSError("no such source, or no room for the target")
-            _make_room(root, target, os.path.isdir("/proc/self/fd/%d" % source))
-            _mount("/proc/self/fd/%d" % source, root + target, _MS_BIND | _MS_REC)
+            _make_room(root, target, os.path.isdir(f"/proc/self/fd/{source}"))
+            _mount(f"/proc/self/fd/{source}", root + target, _MS_BIND | _MS_REC)
             if readonly:
                 kept = os.statvfs(root + target).f_flag & _KEPT
                 _mount("none", root + target, _MS_BIND | _MS_REMOUNT | _MS_RDONLY | kept)
@@ -280,6 +271,9 @@ def mount_privately(mounts: Sequence[Tuple[str, str, bool]]) -> List[str]:
     for fd in sources:
         if fd is not None:
             os.close(fd)
+    # By name again: the folder may lie below a mount now.
+    with contextlib.suppress(OSError):
+        os.chdir(folder)
     return failed
 
 
@@ -288,11 +282,11 @@ def _private_namespace() -> bool:
     if _libc().unshare(_CLONE_NEWNS) != 0:
         if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS) != 0:
             return False
+        maps = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
         try:
-            for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1"), ("gid_map", "%d %d 1")):
-                number = uid if name == "uid_map" else gid
-                with open("/proc/self/" + name, "w", encoding="ascii") as file:
-                    file.write(text % (number, number) if "%" in text else text)
+            for name, text in maps.items():
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                    file.write(text)
         except OSError:
             return False
     try:
@@ -303,15 +297,13 @@ def _private_namespace() -> bool:
 
 
 def _new_root() -> Optional[str]:
-    """Builds a second root in memory, with everything that the first one shows; the first cannot be covered."""
-    for stage in ("/mnt", "/tmp", "/var"):
-        if os.path.isdir(stage) and not os.path.islink(stage):
-            try:
-                _cover("/", stage)
-                return stage
-            except OSError:
-                return None
-    return None
+    """Builds a second root in memory that shows what the first one does, since that cannot be covered."""
+    stage = next((path for path in ("/mnt", "/tmp", "/var") if os.path.realpath(path) == path), None)
+    try:
+        _cover("/", stage or "/")
+    except OSError:
+        return None
+    return stage
 
 
 def _enter_root(root: str) -> None:
@@ -351,29 +343,29 @@ def _cover(source: str, target: str) -> None:
         held.add(old)
         names = os.listdir(old)
         if len(names) > _MOST_ENTRIES:
-            raise OSError("%s has too many entries" % source)
+            raise OSError(f"{source} has too many entries")
         # Opened now, because the cover may hide one of them.
         entries = {name: os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=old) for name in names}
         held.update(entries.values())
         mode = os.stat(old).st_mode & 0o7777
         _mount("tmpfs", target, 0, b"tmpfs", b"mode=%o" % mode)
         for name, fd in entries.items():
-            _show_entry("/proc/self/fd/%d" % fd, fd, os.path.join(target, name))
+            _show_entry(fd, os.path.join(target, name))
     finally:
         for fd in held:
             os.close(fd)
 
 
-def _show_entry(path: str, fd: int, place: str) -> None:
-    kind = os.stat(fd).st_mode & 0o170000
-    if kind == 0o120000:
+def _show_entry(fd: int, place: str) -> None:
+    mode = os.stat(fd).st_mode
+    if stat.S_ISLNK(mode):
         os.symlink(os.readlink("", dir_fd=fd), place)
         return
-    if kind == 0o040000:
+    if stat.S_ISDIR(mode):
         os.mkdir(place)
     else:
         os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
-    _mount(path, place, _MS_BIND | _MS_REC)
+    _mount(f"/proc/self/fd/{fd}", place, _MS_BIND | _MS_REC)
 
 
 def _open_path(path: str) -> Optional[int]:
@@ -391,19 +383,17 @@ def _mount(source: str, target: str, flags: int, kind: bytes = b"", data: bytes 
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), target)
 
 
-def _libc() -> Any:
-    # Any: the functions of a C library have no types.
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def mounts_work() -> bool:
-    """Whether a process of this user can be given mounts of its own; tried out in a child."""
-    if not AVAILABLE:
-        return False
+def _probe(attempt: Callable[[], bool]) -> bool:
+    """Whether something can be done, found out in a child that is the only one to feel it."""
     pid = os.fork()
     if pid == 0:
         try:
-            os._exit(0 if _private_namespace() else 1)
+            os._exit(0 if attempt() else 1)
         finally:
             os._exit(1)
     return os.waitpid(pid, 0)[1] == 0
+
+
+def _libc() -> Any:
+    # Any: the functions of a C library have no types.
+    return ctypes.CDLL(None, use_errno=True)

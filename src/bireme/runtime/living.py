@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import json
 import os
@@ -50,7 +51,7 @@ def _options(args: List[str]) -> argparse.Namespace:
 
 
 def _make_room_for_mark(args: List[str]) -> None:
-    """Starts over once with a long variable in the environment, because only the first one is seen by others."""
+    """Starts over once with a long variable in its environment: others see only what it was started with."""
     if not linux.AVAILABLE or len(linux.variable_of(os.getpid(), wire.MARK) or "") >= len(_ROOM_FOR_MARK):
         return
     env = {**os.environ, wire.MARK: _ROOM_FOR_MARK}
@@ -66,9 +67,7 @@ def _lock(path: str) -> Optional[int]:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     info = os.stat(folder)
     if info.st_uid != os.getuid() or stat.S_IMODE(info.st_mode) & 0o077:
-        _complain(
-            "%s must belong to you alone (chmod 700): whoever connects may run programs as you" % folder
-        )
+        _complain(f"{folder} must be yours alone (chmod 700): who connects there runs programs as you")
         sys.exit(2)
     lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -91,7 +90,7 @@ def _preload(options: argparse.Namespace, started: FrozenSet[str]) -> Optional[p
     try:
         held = preloading.preload(options.preload, started)
     except preloading.Unforkable as problem:
-        _complain("%s: %s, so forking would be unsafe; nothing is served" % (problem.module, problem.reason))
+        _complain(f"{problem.module}: {problem.reason}, so forking would be unsafe; nothing is served")
         with open(options.socket + ".refused", "w", encoding="utf-8") as file:
             json.dump({"module": problem.module, "reason": problem.reason, "time": time.time()}, file)
         return None
@@ -108,7 +107,7 @@ def _be_born(birth: serving.Birth, held: preloading.Preloaded, pools: threadpool
         if why is None:
             becoming.freshen(order, held, pools)
     except BaseException as error:
-        _tell(birth.setup, {"error": "%s: %s" % (type(error).__name__, error)})
+        _tell(birth.setup, {"error": f"{type(error).__name__}: {error}"})
         os._exit(71)
     _tell(birth.setup, {"missing": missing, "warm": why is None, "why": why})
     if why is not None:
@@ -129,7 +128,5 @@ def _complain(text: str) -> None:
 
 
 def _remove(path: str) -> None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass

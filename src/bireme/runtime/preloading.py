@@ -1,8 +1,8 @@
 """Which modules does a zygote hold, is it still safe to fork, and have their files changed since.
 
-Forking is safe as long as the parent has one thread and as its modules are what a fresh import in the rank would
-have made of them. So the import happens with the rank's variables absent and with OpenBLAS kept from starting
-threads, and whatever starts a thread or asks for its rank meanwhile makes the zygote useless.
+Forking is safe as long as the parent has one thread, and as its modules are what a fresh import in the rank
+would have made of them. So the import happens with the rank's variables absent and with OpenBLAS kept from
+starting threads, and whatever starts a thread or asks for its rank meanwhile makes the zygote useless.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import linux, watching
 # (path, inode, mtime in ns, size)
 File = Tuple[str, int, int, int]
 
-# These ask for their rank as they are imported, and a forked rank tells them again: see becoming.retell_ranks.
+# These ask for their rank as they are imported; a forked rank tells them again: becoming.retell_ranks.
 RETOLD = (
     "lightning.fabric.utilities.rank_zero",
     "lightning_fabric.utilities.rank_zero",
@@ -65,12 +65,13 @@ class Preloaded:
         content = repr((sys.version, sorted(self.versions.items()), self.files))
         return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
 
-    @property
-    def stale(self) -> bool:
-        """Whether a file that was loaded has changed or gone, or paths were added to the environment."""
-        return any(_stat(file[0]) != file for file in self.files) or _path_files() != [
-            file[0] for file in self.files if file[0].endswith(".pth")
-        ]
+    def changed(self) -> Optional[str]:
+        """A file that was loaded and has changed or gone, or that adds paths and is new; None if all is as it was."""
+        for file in self.files:
+            if _stat(file[0]) != file:
+                return file[0]
+        known = {file[0] for file in self.files}
+        return next((path for path in _path_files() if path not in known), None)
 
 
 def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
@@ -117,15 +118,15 @@ def _import(name: str, watch: watching.Watch) -> Optional[str]:
     try:
         importlib.import_module(name)
     except BaseException as problem:  # SystemExit too: a module may refuse in any way it likes
-        error = "%s: %s" % (type(problem).__name__, problem)
+        error = f"{type(problem).__name__}: {problem}"
     count = linux.threads()
     if count is None:
         raise Unforkable(name, "threads cannot be counted on this system")
     if count != 1:
-        raise Unforkable(name, "importing it leaves %d threads running" % (count - 1))
+        raise Unforkable(name, f"importing it leaves {count - 1} more threads running")
     askers = [module for module in watch.importers if module not in RETOLD]
     if askers or watch.read:
-        raise Unforkable(name, "%s asks for its rank while it is imported" % ", ".join(askers or [name]))
+        raise Unforkable(name, f"{', '.join(askers or [name])} asks for its rank while it is imported")
     return error
 
 

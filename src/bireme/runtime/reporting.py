@@ -1,8 +1,8 @@
 """What does a rank tell after it ended: modules, files, whether it asked for its rank, its first error.
 
 The file named by BIREME_REPORT is replaced at once when an error ends the script, and again when the
-interpreter exits. A rank that was killed, or that replaced itself by another program, leaves none or the former
-one. Only modules that Python has loaded before any script are used here: a script may have a `json.py`
+interpreter exits. A rank that was killed, or that replaced itself by another program, leaves none or the
+former one. Only modules that Python has loaded before any script are used here: a script may have a `json.py`
 beside it, and must get that one.
 """
 
@@ -69,7 +69,7 @@ class Report:
             if os.getpid() != self._pid:
                 return
             text = to_json(self._content())
-            fresh = "%s.%d" % (self._path, self._pid)
+            fresh = f"{self._path}.{self._pid}"
             with open(fresh, "w", encoding="ascii") as file:
                 file.write(text)
             os.replace(fresh, self._path)
@@ -107,12 +107,14 @@ def to_json(value: object) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, dict):
-        return "{%s}" % ",".join("%s:%s" % (to_json(str(k)), to_json(v)) for k, v in value.items())
+        return "{" + ",".join(f"{to_json(str(k))}:{to_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[%s]" % ",".join(to_json(item) for item in value)
+        return "[" + ",".join(to_json(item) for item in value) + "]"
     units = str(value).encode("utf-16-be", "surrogatepass")
     codes = (units[i] << 8 | units[i + 1] for i in range(0, len(units), 2))
-    return '"%s"' % "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else "\\u%04x" % c for c in codes)
+    return (
+        '"' + "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\u{c:04x}" for c in codes) + '"'
+    )
 
 
 def _imported(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Tuple[List[str], List[str]]:
@@ -121,7 +123,7 @@ def _imported(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Tuple[List[
     files: Set[str] = set()
     for name, module in list(sys.modules.items()):
         file = _file_of(module)
-        if file is None or name in started:
+        if file is None or (name in started and name != "__main__"):
             continue
         if any(site in file for site in _SITE):
             third.add(name)

@@ -1,8 +1,8 @@
 """How does a target run just as `python [-m] TARGET args...` would run it.
 
-The interpreter is already up, with a program of ours as its `__main__`. The script gets a `__main__` of its own, so
-that pickles, multiprocessing and tracebacks find what they expect. What cannot be done alike from the inside (a source
-that does not compile, a file that is not there) is handed to a plain interpreter in this same process.
+The interpreter is already up, with a program of ours as its `__main__`. The script gets a `__main__` of its
+own, so that pickles, multiprocessing and tracebacks find what they expect. What cannot be done alike from the
+inside (a source that does not compile, a file that is not there) is handed to a plain interpreter in place.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
         report.failed(failure)
     _show(failure)
     interrupted = isinstance(failure, KeyboardInterrupt)
-    # Outside the handler and without this name, so that the frames of the script are held by sys.last_* alone.
+    # Outside the handler and without this name: the frames of the script are held by sys.last_* alone.
     failure = None
     if interrupted:
         _end_interrupted()
@@ -190,7 +190,7 @@ def _offer_bireme() -> None:
             sys.path.append(archive)
         return
     if os.path.isfile(os.path.join(_PACKAGE, "__init__.py")):
-        sys.meta_path.append(_OnlyBireme())  # type: ignore[arg-type]
+        sys.meta_path.append(_OnlyBireme())
 
 
 class _OnlyBireme:

@@ -43,9 +43,11 @@ def resize(pools: Pools, env: Mapping[str, str]) -> None:
     if openmp is not None:
         for setter in pools.openmp:
             setter(openmp)
-        torch = sys.modules.get("torch")
-        if hasattr(torch, "set_num_threads"):
-            torch.set_num_threads(openmp)
+        torch: Any = sys.modules.get("torch")  # Any: imported by the zygote where the user has it, never here
+        if torch is not None:
+            # With MKL, torch follows MKL, which takes no more threads than there are cores.
+            most = torch.get_num_threads() if torch.backends.mkl.is_available() else openmp
+            torch.set_num_threads(min(openmp, most))
     openblas = _number(env, "OPENBLAS_NUM_THREADS") or _number(env, "GOTO_NUM_THREADS") or openmp or _cores()
     if openblas > 1:
         for setter in pools.openblas:

@@ -1,8 +1,8 @@
 """Did a script ever ask which rank it is: reads of the rank's variables are noticed, at no cost to speak of.
 
 Reads made while a third-party module is being imported do not count: `import torch` alone copies the whole
-environment (tqdm looks for its own settings) and starts a program (ldconfig). A copy made later does count, and
-so does a program started later, since it inherits the variables. Nothing here can fail a script.
+environment (tqdm looks for its own settings) and starts a program (ldconfig). A copy made later does count,
+and so does a program started later, since it inherits the variables. Nothing here can fail a script.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def unwatch() -> None:
 
 
 def _watch_environ(watch: Watch) -> None:
-    # The dictionary below os.environ and os.environb, and not their class, is replaced: `os.environ["X"]` turns
-    # the KeyError of this dictionary into one of its own, so that no traceback ever shows a frame of ours.
+    # The dictionary below os.environ and os.environb, and not their class, is replaced: `os.environ["X"]`
+    # turns its KeyError into one of its own, so that no traceback ever shows a frame of ours.
     class Watched(dict[bytes, bytes]):
         def __getitem__(self, key: bytes) -> bytes:
             if key in NAMES and not watch.read:

@@ -3,10 +3,10 @@
 A frame is four bytes of length (big-endian) and a JSON object. A connection is one runner. Requests:
 
     {"op": "status"}
-        -> {"op": "status", "pid", "python", "preloaded": [name...], "failed": [{"name", "error"}...],
+        -> {"op": "status", "pid", "python", "preloaded": [name...], "packages": [name...], "failed": [{"name", "error"}...],
             "versions": {name: version}, "ready": true, "children": n, "fingerprint", "stale": bool}
     {"op": "start", ...fields of Order} with three file descriptors: stdin, stdout, stderr
-        -> {"op": "started", "id", "pid", "start_time", "missing": [text...], "warm": bool, "why": text | null}
+        -> {"op": "started", "id", "pid", "start_time", "missing": [text...], "warm": bool, "why": text?}
            once the process stands on its own: in its process group, directory, groups and mounts. `missing`
            names groups, mounts and limits that were not possible. A start that could not be served from the
            imported modules is a fresh interpreter in the same process: `warm` is false, `why` says why.
@@ -120,14 +120,14 @@ def read_order(message: Message) -> Order:
             affinity=tuple(int(core) for core in message.get("affinity", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WireError("a start request is malformed: %r" % (error,)) from error
+        raise WireError(f"a start request is malformed: {error!r}") from error
 
 
 def pack(message: Message) -> bytes:
     """Makes one frame; lone surrogates of undecodable bytes survive the journey."""
     body = json.dumps(message, separators=(",", ":")).encode("ascii")
     if len(body) > _LONGEST:
-        raise WireError("a message of %d bytes is longer than %d" % (len(body), _LONGEST))
+        raise WireError(f"a message of {len(body)} bytes is longer than {_LONGEST}")
     return _HEAD.pack(len(body)) + body
 
 
@@ -143,7 +143,7 @@ class Unpacker:
         while len(self._rest) >= _HEAD.size:
             (length,) = _HEAD.unpack_from(self._rest)
             if length > _LONGEST:
-                raise WireError("a frame of %d bytes was announced, the longest is %d" % (length, _LONGEST))
+                raise WireError(f"a frame of {length} bytes was announced, the longest is {_LONGEST}")
             end = _HEAD.size + length
             if len(self._rest) < end:
                 break
@@ -203,7 +203,7 @@ def connect(path: str, timeout: Optional[float] = None) -> Channel:
 def listen(path: str) -> socket.socket:
     """Listens at `path`, replacing in one step whatever a dead zygote left there."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    fresh = "%s.%d" % (path, os.getpid())
+    fresh = f"{path}.{os.getpid()}"
     before = os.umask(0o177)
     try:
         with _address(fresh) as address:
@@ -234,7 +234,7 @@ def _parse(body: bytes) -> Message:
     try:
         message = json.loads(body)
     except ValueError as error:
-        raise WireError("a frame is not JSON: %s" % error) from error
+        raise WireError(f"a frame is not JSON: {error}") from error
     if not isinstance(message, dict):
         raise WireError("a frame is not a JSON object")
     return message
@@ -248,6 +248,6 @@ def _address(path: str) -> Iterator[str]:
     # A deep home folder must not forbid warm starts: the folder's descriptor makes a short name of it.
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield "/proc/self/fd/%d/%s" % (folder, os.path.basename(path))
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
     finally:
         os.close(folder)

@@ -1,7 +1,7 @@
 """How does a zygote live: `python zygote.py --socket PATH --preload a,b,c --idle SECONDS`.
 
-It imports the modules, then forks ranks for runners that connect to the socket (see wire.py), and ends by itself
-when nobody has needed it for a while. Of several started for one socket, one serves and the others end quietly.
+It imports the modules, then forks ranks for runners that connect to the socket (see wire.py), and ends by
+itself when nobody has needed it for a while. Of several started for one socket, one serves, the others end.
 Exit status: 0 fine, 2 bad folder or arguments, 3 an import made forking unsafe (also told in PATH.refused).
 """
 

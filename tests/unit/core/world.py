@@ -16,7 +16,7 @@ from bireme.model.replicas import (
     Replica,
     ReplicaPhase,
 )
-from bireme.model.status import Condition, Status
+from bireme.model.status import Condition, Phase, Status
 from tests.unit import build
 
 AUTOMATIC = Granted(attempt=-1, replicas=frozenset())
@@ -115,6 +115,9 @@ class World:
         decision = reconcile(self.job, self.status, observation, at)
         self.status = decision.status
         return decision
+
+    def phase(self) -> Phase:
+        return self.status.phase
 
     def suspend(self, suspend: bool = True) -> None:
         self.job = replace(self.job, policy=replace(self.job.policy, suspend=suspend))

@@ -95,7 +95,16 @@ def test_limits_outside_the_run_policy_are_moved_there() -> None:
     given = ring(V1ALPHA2, backoffLimit=2, activeDeadlineSeconds=60, cleanPodPolicy="Running")
 
     assert given.policy == RunPolicy(clean_pods=CleanPods.RUNNING, deadline=60, backoff_limit=2)
-    assert given.options == {"slotsPerWorker": 1, "mpiImplementation": "OpenMPI"}
+    assert given.options == {"slotsPerWorker": 1}
+
+
+def test_each_version_writes_down_the_defaults_of_fields_that_it_has() -> None:
+    assert ring(V1).options == {"slotsPerWorker": 1}
+    assert ring(V1ALPHA2, mpiDistribution="MPICH").options == {
+        "slotsPerWorker": 1,
+        "mpiDistribution": "MPICH",
+    }
+    assert ring(V2BETA1).options == {"slotsPerWorker": 1, "mpiImplementation": "OpenMPI"}
 
 
 def test_the_run_policy_wins() -> None:

@@ -134,6 +134,12 @@ def test_one_elastic_bound_stands_for_the_other(written: dict[str, int], bounds:
     assert (elastic.min_replicas, elastic.max_replicas) == bounds
 
 
+def test_masters_alone_count_as_one_elastic_worker() -> None:
+    given = job(Kind.PADDLE, role("Master", 2), options={"elasticPolicy": {}})
+
+    assert given.options == {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 1}}
+
+
 def test_a_job_without_elastic_policy_gets_none() -> None:
     assert COLLECTIVE.options == {}
 

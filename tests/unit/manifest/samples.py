@@ -179,7 +179,8 @@ spec:
     ttlSecondsAfterFinished: 60
     suspend: true
     managedBy: kubeflow.org/training-operator
-    schedulingPolicy: {minAvailable: 2, queue: q, priorityClass: high, minResources: {cpu: 2}, scheduleTimeoutSeconds: 5}
+    schedulingPolicy:
+      {minAvailable: 2, queue: q, priorityClass: high, minResources: {cpu: 2}, scheduleTimeoutSeconds: 5}
   pytorchReplicaSpecs:
     Master:
       template:
@@ -325,6 +326,14 @@ def refusal(text: str) -> list[str]:
     with pytest.raises(BadManifest) as caught:
         reading(text)
     return [str(each) for each in caught.value.complaints]
+
+
+def outcome(text: str) -> Reading | BadManifest:
+    """Returns what becomes of a text; anything else than these two is a fault of ours."""
+    try:
+        return reading(text)
+    except BadManifest as error:
+        return error
 
 
 def warnings(text: str) -> list[str]:

@@ -46,7 +46,7 @@ def test_the_first_container_trains_where_none_has_the_usual_name() -> None:
     assert role.restart is Restart.ON_FAILURE
     assert role.container.ports == {"tfjob-port": 2222}
     assert warnings(TFJOB_OF_A_TUTORIAL) == [
-        "job.yaml:13:11 spec.tfReplicaSpecs[Worker].template.spec.containers: "
+        "job.yaml:12:11 spec.tfReplicaSpecs[Worker].template.spec.containers: "
         'no container is named "tensorflow", so the first one, "mnist", trains'
     ]
 
@@ -173,7 +173,7 @@ spec:
     elastic = job.options["elasticPolicy"]
     assert isinstance(elastic, dict)
     assert (elastic["minReplicas"], elastic["maxReplicas"]) == (2, 2)
-    assert elastic["rdzvConf"] == [{"key": "a", "value": "b"}]
+    assert list(elastic["rdzvConf"]) == [{"key": "a", "value": "b"}]
 
 
 def test_roles_of_a_tfjob_are_found_whatever_their_case() -> None:
@@ -262,8 +262,10 @@ def test_unknown_fields_are_warned_about_with_the_nearest_name() -> None:
     text = PYTORCHJOB.replace("backoffLimit", "backOffLimits").replace("replicas: 3", "replica: 3")
 
     assert warnings(text) == [
-        'job.yaml:11:5 spec.runPolicy.backOffLimits: unknown field "backOffLimits", did you mean "backoffLimit"?',
-        'job.yaml:24:7 spec.pytorchReplicaSpecs[Worker].replica: unknown field "replica", did you mean "replicas"?',
+        'job.yaml:11:5 spec.runPolicy.backOffLimits: unknown field "backOffLimits", '
+        'did you mean "backoffLimit"?',
+        'job.yaml:25:7 spec.pytorchReplicaSpecs[Worker].replica: unknown field "replica", '
+        'did you mean "replicas"?',
     ]
 
 
@@ -271,7 +273,7 @@ def test_an_unknown_annotation_of_ours_is_warned_about() -> None:
     text = JAXJOB.replace("{name: mnist}", "{name: mnist, annotations: {bireme.io/restarts: gang, a.b/c: d}}")
 
     assert warnings(text) == [
-        'job.yaml:3:38 metadata.annotations[bireme.io/restarts]: unknown annotation "bireme.io/restarts", '
+        'job.yaml:3:39 metadata.annotations[bireme.io/restarts]: unknown annotation "bireme.io/restarts", '
         'did you mean "bireme.io/restart"?'
     ]
 

@@ -53,8 +53,8 @@ def test_a_version_or_kind_that_is_missing_is_asked_for() -> None:
 
 def test_a_document_of_no_known_shape_is_refused() -> None:
     assert refusal("scritp: train.py\n") == [
-        "job.yaml:1:9 scritp: this is neither a manifest with apiVersion and kind nor a short form with script "
-        '(did you mean script instead of "scritp"?)'
+        "job.yaml:1:9 scritp: this is neither a manifest with apiVersion and kind nor a short form with "
+        'script (did you mean script instead of "scritp"?)'
     ]
     assert refusal("- a\n") == ["job.yaml:1:1: wanted a mapping, found a list"]
 
@@ -70,7 +70,7 @@ def test_documents_without_a_job_are_refused() -> None:
 
 def test_two_jobs_of_one_name_are_refused() -> None:
     assert refusal(f"{JAXJOB}---\n{JAXJOB}") == [
-        'job.yaml:16:11 metadata: there are two JAXJobs named "mnist"'
+        'job.yaml:15:11 metadata: there are two JAXJobs named "mnist"'
     ]
 
 
@@ -145,8 +145,8 @@ def test_roles_are_required(text: str, field: str, sentence: str) -> None:
 
 def test_an_unknown_role_names_the_supported_ones() -> None:
     assert refusal(PYTORCHJOB.replace("    Worker:", "    Wroker:")) == [
-        'job.yaml:24:7 spec.pytorchReplicaSpecs[Wroker]: Unsupported value: "Wroker": supported values: "Master", '
-        '"Worker" (did you mean Worker?)'
+        'job.yaml:25:7 spec.pytorchReplicaSpecs[Wroker]: Unsupported value: "Wroker": supported values: '
+        '"Master", "Worker" (did you mean Worker?)'
     ]
 
 
@@ -172,7 +172,7 @@ def test_two_chiefs_are_refused() -> None:
 
 def test_problems_that_a_kind_finds_have_their_place() -> None:
     assert refusal(PYTORCHJOB.replace("    Master:\n", "    master:\n      replicas: 2\n")) == [
-        "job.yaml:19:17 spec.pytorchReplicaSpecs[Master].replicas: Forbidden: must be 1 (write `replicas: 1`)"
+        "job.yaml:20:17 spec.pytorchReplicaSpecs[Master].replicas: Forbidden: must be 1 (write `replicas: 1`)"
     ]
     (complaint,) = refusal(
         XGBOOSTJOB.replace("    Master:", "    Worker:").replace("    Worker: {rep", "    x: {rep")
@@ -184,7 +184,8 @@ def test_a_bad_restart_policy_names_the_choices() -> None:
     (complaint,) = refusal(PYTORCHJOB.replace("ExitCode", "exitcode"))
 
     assert complaint.endswith(
-        'restartPolicy: must be one of Always, OnFailure, Never, ExitCode, found "exitcode" (did you mean ExitCode?)'
+        "restartPolicy: must be one of Always, OnFailure, Never, ExitCode, "
+        'found "exitcode" (did you mean ExitCode?)'
     )
 
 
@@ -199,7 +200,8 @@ def test_a_batch_jobs_restart_policy_is_never_or_on_failure() -> None:
 
 def test_a_role_without_containers_is_refused_in_the_words_of_its_kind() -> None:
     assert refusal(JAXJOB[: JAXJOB.index("          containers")] + "          containers: []\n") == [
-        "job.yaml:10:23 spec.jaxReplicaSpecs[Worker].template.spec.containers: Required value: must be specified"
+        "job.yaml:10:23 spec.jaxReplicaSpecs[Worker].template.spec.containers: "
+        "Required value: must be specified"
     ]
     bare = MPIJOB[: MPIJOB.index("    Worker")] + "    Worker: {replicas: 1}\n"
     assert refusal(bare) == [
@@ -208,12 +210,12 @@ def test_a_role_without_containers_is_refused_in_the_words_of_its_kind() -> None
     ]
     assert "must define at least one container" in refusal(bare.replace("/v1", "/v2beta1"))[0]
     (complaint,) = refusal("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: null}\n")
-    assert complaint == "job.yaml:4:1 spec.template: Required value"
+    assert complaint == "job.yaml:4:18 spec.template: Required value"
 
 
 def test_an_image_is_required() -> None:
     assert refusal(PADDLEJOB.replace(", image: train", "")) == [
-        "job.yaml:7:67 spec.paddleReplicaSpecs[Worker].template.spec.containers[0].image: "
+        "job.yaml:7:58 spec.paddleReplicaSpecs[Worker].template.spec.containers[0].image: "
         "Required value: must be required"
     ]
     assert (
@@ -282,7 +284,7 @@ def test_all_complaints_of_all_documents_come_at_once() -> None:
 
     places = [complaint.split(" ")[0] for complaint in refusal(f"{first}---\n{second}---\nkind: Foo\n")]
 
-    assert places == ["job.yaml:3:18", "job.yaml:7:17", "job.yaml:15:10", "job.yaml:16:9", "job.yaml:18:7"]
+    assert places == ["job.yaml:3:18", "job.yaml:7:17", "job.yaml:14:10", "job.yaml:15:9", "job.yaml:17:7"]
 
 
 def test_a_misspelt_field_is_named_beside_what_is_missing() -> None:
@@ -292,7 +294,8 @@ def test_a_misspelt_field_is_named_beside_what_is_missing() -> None:
         reading(text)
 
     assert str(caught.value).splitlines() == [
-        "job.yaml:9:9 spec.jaxReplicaSpecs[Worker].template.spec.containers: Required value: must be specified",
+        "job.yaml:9:9 spec.jaxReplicaSpecs[Worker].template.spec.containers: "
+        "Required value: must be specified",
         'job.yaml:10:11 spec.jaxReplicaSpecs[Worker].template.spec.conatiners: unknown field "conatiners", '
         'did you mean "containers"?',
     ]
@@ -333,9 +336,9 @@ def test_plain_data_that_no_manifest_can_hold_is_refused() -> None:
 
     for manifest, text in (
         ({"a": {1: 2}}, "wanted texts as keys, found 1"),
-        ({"a": [object()]}, "the manifest a\\[0\\]: a object is not something"),
+        ({"a": [object()]}, "<manifest>:?[0-9:]* a\\[0\\]: a object is not something"),
         (endless, "more than 100 levels"),
-        ({"kind": "Foo"}, "the manifest kind: Unsupported value"),
+        ({"kind": "Foo"}, "<manifest> kind: Unsupported value"),
     ):
         with pytest.raises(BadManifest, match=text):
-            from_manifest(manifest)  # type: ignore[arg-type]
+            from_manifest(manifest)

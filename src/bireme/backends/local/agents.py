@@ -1,8 +1,8 @@
 """How does a launcher's mpirun start processes in workers here: the runner's side of the agent.
 
-No ssh and no root: mpirun calls our agent where it would call ssh, the agent hands its standard streams over a
-Unix socket, and the runner starts the command inside the named worker, with that worker's environment, folder
-and control group.
+No ssh and no root: mpirun calls our agent where it would call ssh, the agent hands its standard streams over
+a Unix socket, and the runner starts the command inside the named worker, with that worker's environment,
+folder and control group.
 """
 
 from __future__ import annotations
@@ -117,10 +117,12 @@ async def _until_either_ends(process: Process, gone: Awaitable[None]) -> int:
             process.signal(signal.SIGKILL)
         return await ended
     finally:
-        left.cancel()
         if not ended.done():
             process.signal(signal.SIGKILL)
-            ended.cancel()
+        for task in (left, ended):
+            task.cancel()
+        # Both watch descriptors that the caller is about to close.
+        await asyncio.gather(left, ended, return_exceptions=True)
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, peer: socket.socket) -> None:

@@ -20,7 +20,6 @@ from bireme.kinds import mpi
 from bireme.model.job import Job, Kind, Role
 from bireme.model.pods import Claim, Container, EnvVar, FieldRef, HostPath, KeyRef, OtherVolume, RefFiles
 
-
 _PLACEHOLDER = ("/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait; done")
 
 
@@ -86,7 +85,7 @@ def _role(job: Job, role: Role, supplies: Supplies) -> Role:
 
 
 def _idle(container: Container) -> Container:
-    """A worker that would wait in an ssh server waits in a placeholder: our agent starts what it is to run."""
+    """A worker that would wait in an ssh server waits in a placeholder: our agent starts its work."""
     return replace(container, command=_PLACEHOLDER, args=())
 
 

@@ -64,7 +64,7 @@ class WarmLauncher:
         self._connections: dict[str, _Connection] = {}
         self._watched: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._scripts: dict[str, str] = {}
+        self._served: dict[str, tuple[str, Key]] = {}
 
     async def __aenter__(self) -> WarmLauncher:
         return self
@@ -81,12 +81,11 @@ class WarmLauncher:
         if chosen is None:
             return spawn(program, output)
         program = self._reporting(program, chosen, label)
-        self._scripts[label] = chosen.script
+        key = self._stable.key(self._site.python, program.environment)
+        self._served[label] = (chosen.script, key)
         if not self._warm:
             return spawn(_through_bootstrap(program, chosen), output)
-        learnt = zygotes.preload(self._stable.learnt(self._site.python, chosen.script))
-        key = self._stable.key(self._site.python, program.environment, learnt)
-        forked = await self._fork(key, program, chosen, output, label) if learnt else None
+        forked = await self._fork(program, chosen, output, label)
         if forked is not None:
             return forked
         spawned = spawn(_through_bootstrap(program, chosen), output)
@@ -94,13 +93,20 @@ class WarmLauncher:
         return spawned
 
     def _learn(self) -> None:
-        """Remember from the ranks' reports what their scripts import, for the next run."""
-        for label, script in self._scripts.items():
+        """Remember from the ranks' reports what their scripts import, and make that warm for the next run."""
+        for label, (script, key) in self._served.items():
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 path = self._site.folder / "reports" / f"{label}.json"
                 report = msgspec.json.decode(path.read_bytes(), type=_Report)
                 if report.modules:
-                    self._stable.learn(self._site.python, script, report.modules)
+                    known = set(self._stable.learnt(self._site.python, script)) if report.warm else set()
+                    modules = tuple(sorted(known | set(report.modules)))
+                    self._stable.learn(self._site.python, script, modules)
+                    self._warm_up(key, zygotes.preload(modules))
+
+    def _warm_up(self, key: Key, modules: tuple[str, ...]) -> None:
+        if self._warm and _is_worthwhile(modules) and not self._stable.covers(key, modules):
+            self._stable.start(key, modules)
 
     def _reporting(self, program: Program, chosen: Plain, label: str) -> Program:
         folder = self._site.folder / "reports"
@@ -110,16 +116,18 @@ class WarmLauncher:
             more["PYTHONUNBUFFERED"] = "1"
         return replace(program, environment=program.environment | more)
 
-    async def _fork(
-        self, key: Key, program: Program, chosen: Plain, output: Output, label: str
-    ) -> Process | None:
-        connection = self._connections.get(key.name)
+    async def _fork(self, program: Program, chosen: Plain, output: Output, label: str) -> Process | None:
+        key = self._served[label][1]
+        modules = zygotes.preload(self._stable.learnt(self._site.python, chosen.script))
+        socket = self._stable.best(key, modules)
+        if socket is None:
+            return None
+        connection = self._connections.get(socket)
         if connection is None or connection.is_closed:
-            connection = await _Connection.open(self._stable.socket(key))
+            connection = await _Connection.open(socket)
             if connection is None:
-                self._start(key)
                 return None
-            self._connections[key.name] = connection
+            self._connections[socket] = connection
         order = wire.Order(
             id=label,
             argv=chosen.words,
@@ -128,15 +136,7 @@ class WarmLauncher:
             cgroups=program.cgroups,
             mounts=program.mounts,
         )
-        forked = await connection.start(order, output)
-        if forked is None:
-            self._start(key)
-        return forked
-
-    def _start(self, key: Key) -> None:
-        if key.name not in self._watched:
-            self._watched.add(key.name)
-            self._stable.start(key)
+        return await connection.start(order, output)
 
     def _prepare(self, program: Program, chosen: Plain, pid: int) -> None:
         """Watch one cold rank of a script for what it imports, and have a zygote import the same."""
@@ -162,8 +162,8 @@ class WarmLauncher:
         python = self._site.python
         if not self._stable.learnt(python, chosen.script):
             self._stable.learn(python, chosen.script, before)
-        learnt = zygotes.preload(self._stable.learnt(python, chosen.script))
-        self._start(self._stable.key(python, program.environment, learnt))
+        key = self._stable.key(python, program.environment)
+        self._warm_up(key, zygotes.preload(self._stable.learnt(python, chosen.script)))
 
 
 class Forked:
@@ -290,6 +290,15 @@ class _Connection:
 
 class _Report(Struct, frozen=True):
     modules: tuple[str, ...] = ()
+    warm: bool = False
+
+
+_LIGHT = frozenset(("numpy", "yaml", "google", "charset_normalizer", "msgspec", "psutil", "mpi4py"))
+"""Packages that import in a blink: a script with no others is not worth a process that waits."""
+
+
+def _is_worthwhile(modules: tuple[str, ...]) -> bool:
+    return any(name.partition(".")[0] not in _LIGHT for name in modules)
 
 
 def _through_bootstrap(program: Program, chosen: Plain) -> Program:

@@ -31,11 +31,10 @@ _IMPLIED = {"torch": ("torch", "torch._dynamo", "torch.distributed", "torch.nn.p
 
 
 class Key(Struct, frozen=True):
-    """What a zygote can serve."""
+    """What a zygote can serve: ranks of this interpreter whose import-time variables are these."""
 
     python: str
     variables: Mapping[str, str]
-    preload: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -43,8 +42,7 @@ class Key(Struct, frozen=True):
             stamp = os.stat(self.python).st_mtime_ns
         except OSError:
             stamp = 0
-        text = msgspec.json.encode([self.python, stamp, sorted(self.variables.items()), self.preload])
-        return hashlib.sha256(text).hexdigest()[:16]
+        return _digest([self.python, stamp, sorted(self.variables.items())])
 
 
 class Zygote(Struct, frozen=True):
@@ -63,21 +61,28 @@ class Stable:
     def __init__(self, home: Path) -> None:
         self._folder = home / "zygotes"
 
-    def key(self, python: str, environment: Mapping[str, str], preload: tuple[str, ...]) -> Key:
-        return Key(python, wire.at_import(environment), preload)
+    def key(self, python: str, environment: Mapping[str, str]) -> Key:
+        return Key(python, wire.at_import(environment))
 
-    def socket(self, key: Key) -> str:
-        return str(self._folder / key.name / "socket")
+    def best(self, key: Key, modules: tuple[str, ...]) -> str | None:
+        """The socket of the zygote that holds most of these modules and nothing beyond them."""
+        found = []
+        for folder in self._folder.glob(f"{key.name}-*"):
+            held = _modules(folder / "preload")
+            if held and set(held) <= set(modules) and (folder / "socket").exists():
+                found.append((len(held), str(folder / "socket")))
+        return max(found)[1] if found else None
 
-    def start(self, key: Key) -> None:
-        """Start a zygote in the background; a second one for the same key ends by itself."""
-        folder = self._folder / key.name
+    def start(self, key: Key, modules: tuple[str, ...]) -> None:
+        """Start a zygote in the background; a second one of the same kind ends by itself."""
+        folder = self._folder / f"{key.name}-{_digest(modules)}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (folder / "unsafe").exists():
             return
+        (folder / "preload").write_bytes(msgspec.json.encode(modules))
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(key.variables)
-        words = [key.python, str(RUNTIME / "zygote.py"), "--socket", self.socket(key)]
-        words += ["--preload", ",".join(key.preload), "--idle", str(IDLE)]
+        words = [key.python, str(RUNTIME / "zygote.py"), "--socket", str(folder / "socket")]
+        words += ["--preload", ",".join(modules), "--idle", str(IDLE)]
         with open(folder / "log", "ab") as log, contextlib.suppress(OSError):
             subprocess.Popen(
                 words,
@@ -87,6 +92,13 @@ class Stable:
                 env=environment,
                 start_new_session=True,
             )
+
+    def covers(self, key: Key, modules: tuple[str, ...]) -> bool:
+        """Whether a living zygote has every package of these modules loaded already."""
+        socket = self.best(key, modules)
+        status = _ask(Path(socket)) if socket else None
+        packages = {name.partition(".")[0] for name in modules}
+        return status is not None and packages <= set(status.get("packages", ()))
 
     def learn(self, python: str, script: str, modules: tuple[str, ...]) -> None:
         """Remember what a script's run imported."""
@@ -98,10 +110,7 @@ class Stable:
 
     def learnt(self, python: str, script: str) -> tuple[str, ...]:
         """What the script's last run imported; empty when it is not known."""
-        try:
-            return msgspec.json.decode(self._lesson(python, script).read_bytes(), type=tuple[str, ...])
-        except (OSError, msgspec.DecodeError):
-            return ()
+        return _modules(self._lesson(python, script))
 
     def living(self) -> list[Zygote]:
         """Every zygote of this home that answers."""
@@ -130,8 +139,7 @@ class Stable:
         return len(zygotes)
 
     def _lesson(self, python: str, script: str) -> Path:
-        digest = hashlib.sha256(f"{python}\0{script}".encode()).hexdigest()[:16]
-        return self._folder / "lessons" / f"{digest}.json"
+        return self._folder / "lessons" / f"{_digest([python, script])}.json"
 
 
 def preload(modules: tuple[str, ...]) -> tuple[str, ...]:
@@ -157,6 +165,17 @@ def loaded_packages(pid: int) -> tuple[str, ...]:
             if "/" in rest and package.isidentifier() and not package.startswith("_"):
                 found.add(package)
     return tuple(sorted(found - {"nvidia"}))
+
+
+def _modules(path: Path) -> tuple[str, ...]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=tuple[str, ...])
+    except (OSError, msgspec.DecodeError):
+        return ()
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
 
 
 def _ask(socket: Path) -> wire.Message | None:

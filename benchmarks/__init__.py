@@ -1,0 +1,1 @@
+"""Speed and memory, shown by running the rival beside us: several rounds, interleaved, medians and ratios."""

@@ -1,0 +1,70 @@
+"""How soon does a script run: from exec of the command to its first line and its first all-reduce.
+
+    python -m benchmarks.launch [--rounds 7]
+
+The rival is torchrun of the same torch, with two ranks on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.rounds import BIN, environment, interleaved, median, ratio_line, timed
+
+SCRIPT = str(Path(__file__).with_name("allreduce.py"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    rounds = parser.parse_args().rounds
+    folder = Path(tempfile.mkdtemp(prefix="bireme-bench-"))
+    env = environment(folder / "home")
+    marks = folder / "marks"
+    rival = [str(BIN / "torchrun"), "--nproc-per-node", "2", "--master-port", "29511", SCRIPT]
+    ours = [str(BIN / "bireme"), "run", SCRIPT, "--workers", "2"]
+    try:
+        timed(rival, env, marks)  # Both find their files in the page cache from here on.
+        timed(ours, env, marks)
+        _wait_until_warm(env)
+        results = interleaved(
+            rounds,
+            {
+                "torchrun": lambda: timed(rival, env, marks),
+                "bireme, cold": lambda: timed([*ours, "--cold"], env, marks),
+                "bireme, second run": lambda: timed(ours, env, marks),
+            },
+        )
+    finally:
+        subprocess.run([str(BIN / "bireme"), "doctor", "--end-warm"], env=env, capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    print()
+    torchrun, cold, warm = (results[name] for name in ("torchrun", "bireme, cold", "bireme, second run"))
+    for what, mark, mine, goal in (
+        ("first user line, cold", "first_line", cold, 10.0),
+        ("first all-reduce, cold", "all_reduce", cold, 1.5),
+        ("first user line, second run", "first_line", warm, 10.0),
+        ("first all-reduce, second run", "all_reduce", warm, 25.0),
+    ):
+        print(ratio_line(what, median(torchrun, mark), median(mine, mark), goal))
+
+
+def _wait_until_warm(env: dict[str, str]) -> None:
+    """A background import must not run into the measured rounds."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        shown = subprocess.run([str(BIN / "bireme"), "doctor"], env=env, capture_output=True, text=True)
+        if "warm" in shown.stdout and "torch" in shown.stdout.partition("warm")[2]:
+            time.sleep(2)
+            return
+        time.sleep(1)
+    raise SystemExit("no warm interpreter came up within 120 s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""`bireme check`: are manifests valid."""
+
+from __future__ import annotations
+
+import click
+
+from bireme.cli import manifests, text
+from bireme.cli.opening import as_json, print_json, print_lines, say
+from bireme.sdk.client import Client
+from bireme.sdk.views import CheckedJob
+
+
+@click.command("check", short_help="Say whether manifests are valid; start nothing.")
+@manifests.files
+@manifests.more
+@as_json
+def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> None:
+    """Says whether manifests are valid, and what stands in the way of running them here.
+
+    Exits with 2 if one is not valid. What only this machine lacks is said, and is no error.
+    """
+    client = Client()
+    view = client.checked(manifests.ordered(client, files, more))
+    if as_json:
+        print_json(view)
+        return
+    for warning in view.warnings:
+        say(f"warning: {warning}")
+    for job in view.jobs:
+        print_lines(_lines(job))
+
+
+def _lines(job: CheckedJob) -> list[str]:
+    roles = ", ".join(f"{count} {role}" for role, count in job.replicas.items())
+    lines = [f"{job.file}:{job.line}: {job.kind} {job.name} is valid ({roles})"]
+    if job.here:
+        lines += text.indented(["to run it on this machine, more is needed:", *job.here.splitlines()], "  ")
+    return lines + [f"  note: {note}" for note in job.notes]

@@ -1,0 +1,136 @@
+"""How does `bireme run` end: followed to the end, left by its user, or told to stop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from bireme import errors
+from bireme.cli import follow, render_diagnosis, text
+from bireme.cli.follow import Ending, Signals
+from bireme.cli.opening import say
+from bireme.cli.render_lines import Prefixes
+from bireme.cli.screen import Screen
+from bireme.cli.terminal import Terminal, columns
+from bireme.model.status import Phase
+from bireme.sdk.client import Client, JobHandle
+from bireme.sdk.following import Watch
+from bireme.sdk.views import Finding, JobView
+
+
+def conclude(client: Client, handles: Sequence[JobHandle], here: Terminal, *, live: bool, quiet: bool) -> int:
+    """Follows jobs that were just started, and returns the status to exit with."""
+    with follow.noted() as signals:
+        watches = [client.watch(one.id) for one in handles]
+        names = ", ".join(one.id for one in handles)
+        say(f"started {names}")
+        ending = follow.follow(watches, _screen(here, live, quiet), _prefixes(watches, here), signals)
+        for watch in watches:
+            watch.close()
+        if ending is Ending.LEFT and not here.is_interactive:
+            ending = Ending.TOLD  # nobody is there who could come back, or press it twice
+        if ending is Ending.CLOSED and not here.is_interactive:
+            ending = Ending.TOLD
+        match ending:
+            case Ending.OVER:
+                return _over(client, watches, quiet)
+            case Ending.LEFT:
+                return _left(client, handles, signals)
+            case Ending.CLOSED:
+                _goes_on(handles)
+                return errors.Interrupted.exit_status
+            case Ending.TOLD:
+                return _stop(client, handles, signals)
+
+
+def told(view: JobView, *, named: bool) -> list[str]:
+    """What is said of a job at its end."""
+    name = f"{view.id}: " if named else ""
+    lasted = text.duration((view.completed or view.created) - view.created)
+    match view.phase:
+        case Phase.SUCCEEDED:
+            lines = [f"{name}Succeeded in {lasted}"]
+            warned = view.diagnosis is not None and view.diagnosis.finding is Finding.INDEPENDENT
+            return [*render_diagnosis.lines(view.diagnosis), *lines] if warned and view.diagnosis else lines
+        case Phase.FAILED:
+            return render_diagnosis.lines(view.diagnosis) if view.diagnosis else [f"{name}Failed: {view.why}"]
+        case Phase.SUSPENDED:
+            return [f"{view.id} was put aside; `bireme resume {view.id}` goes on with it"]
+        case _:
+            return [f"{view.id} is {view.phase}"]
+
+
+def status_of(views: Sequence[JobView]) -> int:
+    """The exit status of several jobs: that of the first one that failed."""
+    failed = [view for view in views if view.phase is Phase.FAILED]
+    if failed:
+        return errors.JobFailed.exit_status
+    return 0 if all(view.phase is Phase.SUCCEEDED for view in views) else errors.Interrupted.exit_status
+
+
+def _over(client: Client, watches: Sequence[Watch], quiet: bool) -> int:
+    there = [watch for watch in watches if watch.exists()]
+    for watch in watches:
+        if watch not in there:
+            say(f"{watch.run.id} was removed while it ran")
+    views = [client.job(str(watch.run.id)) for watch in there]
+    # The failed ones last: the first error is what is read first.
+    for view in sorted(views, key=lambda view: view.phase is Phase.FAILED):
+        if not quiet:
+            for line in told(view, named=len(watches) > 1):
+                say(line)
+    asked_for = all(watch.job.policy.suspend for watch in there)
+    if there and asked_for and all(view.phase is Phase.SUSPENDED for view in views):
+        return 0
+    return status_of(views) if len(there) == len(watches) else errors.Interrupted.exit_status
+
+
+def _left(client: Client, handles: Sequence[JobHandle], signals: Signals) -> int:
+    _goes_on(handles)
+    say(f"Ctrl-C again within {follow.SECOND_THOUGHTS:.0f} s stops it.")
+    if follow.thinks_again(signals):
+        return _stop(client, handles, signals)
+    return errors.Interrupted.exit_status
+
+
+def _goes_on(handles: Sequence[JobHandle]) -> None:
+    for one in handles:
+        say(f"{one.id} goes on without you. Come back with `bireme logs -f {one.id}`.")
+
+
+def _stop(client: Client, handles: Sequence[JobHandle], signals: Signals) -> int:
+    for one in handles:
+        _say_quietly(f"stopping {one.id}")
+        view = client.stop(one.id)
+        if view.phase is Phase.SUSPENDED:
+            _say_quietly(f"stopped {one.id}; `bireme resume {one.id}` goes on with it")
+        else:
+            _say_quietly(f"{one.id} had ended already: {view.phase}")
+    return errors.Interrupted.exit_status
+
+
+def _say_quietly(words: str) -> None:
+    """Says something that nobody may be there to read: the terminal is perhaps what went away."""
+    with suppress(OSError):
+        say(words)
+
+
+def _screen(here: Terminal, live: bool, quiet: bool) -> Screen:
+    return Screen(
+        _Nowhere() if quiet else sys.stdout, sys.stderr, live=live, shared=here.stdout, columns=columns
+    )
+
+
+def _prefixes(watches: Sequence[Watch], here: Terminal) -> Prefixes:
+    return Prefixes([watch.job for watch in watches], colour=here.colour)
+
+
+class _Nowhere:
+    """Where the output of ranks goes when only JSON is wanted; it stays in the logs."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None:
+        pass

@@ -1,0 +1,28 @@
+"""`bireme doctor`: what does this machine offer."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from bireme.cli import render_doctor
+from bireme.cli.opening import as_json, opened, print_json, print_lines, say
+from bireme.sdk import doctor, warm
+
+
+@click.command("doctor", short_help="Say what this machine offers, and what is missing.")
+@click.option("--python", metavar="PROGRAM", help="The interpreter.  [default: the active environment's]")
+@click.option("--end-warm", is_flag=True, help="End the warm interpreters, and give their memory back.")
+@as_json
+def command(python: str | None, end_warm: bool, as_json: bool) -> None:
+    """Says what this machine offers: cpu, memory, GPUs, cgroups, MPI, frameworks, and what is missing."""
+    client = opened()
+    if end_warm:
+        count = warm.end(client.home)
+        say(f"ended {count} warm interpreter{'' if count == 1 else 's'}")
+    view = doctor.examine(client.home, os.environ, python or "")
+    if as_json:
+        print_json(view)
+    else:
+        print_lines(render_doctor.shown(view))

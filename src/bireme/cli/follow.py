@@ -1,0 +1,151 @@
+"""How are jobs followed until they end, or until the user turns away."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from enum import Enum
+from types import FrameType
+
+from bireme.cli import render_diagnosis
+from bireme.cli.render_lines import Prefixes, status_line
+from bireme.cli.screen import Screen
+from bireme.sdk import following
+from bireme.sdk.following import Glance, Watch
+from bireme.sdk.views import LogLine
+
+SECOND_THOUGHTS = 2.0
+"""Seconds within which a second Ctrl-C stops the job."""
+
+_REDRAW = 0.1
+
+
+class Ending(Enum):
+    """Why following ended."""
+
+    OVER = "the jobs have ended or were put aside"
+    LEFT = "the user pressed Ctrl-C"
+    TOLD = "a signal told us to end"
+    CLOSED = "nobody reads our output any more"
+
+
+class Signals:
+    """What was asked of us by signals; they are only noted, so that nothing is left half done."""
+
+    def __init__(self) -> None:
+        self.interrupts = 0
+        self.told = False
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            self.interrupts += 1
+        else:
+            self.told = True
+
+
+@contextmanager
+def noted() -> Iterator[Signals]:
+    """Notes signals instead of dying of them."""
+    signals = Signals()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signals.note) for number in numbers}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def follow(watches: Sequence[Watch], screen: Screen, prefixes: Prefixes, signals: Signals) -> Ending:
+    """Shows lines and state until every job is over, or somebody asks to end."""
+    telling = _Telling(watches, screen, prefixes)
+    try:
+        for pause in following.pauses():
+            over = all(watch.is_over() or not watch.exists() for watch in watches)
+            telling.look(drain=over)
+            if over:
+                return Ending.OVER
+            if signals.told:
+                return Ending.TOLD
+            if signals.interrupts:
+                return Ending.LEFT
+            time.sleep(pause)
+    except BrokenPipeError:
+        return Ending.CLOSED
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return Ending.TOLD  # the terminal itself is gone
+    finally:
+        _clear(screen)
+    raise AssertionError("pauses never end")
+
+
+def thinks_again(signals: Signals) -> bool:
+    """Gives the user the time for a second Ctrl-C; returns whether it came."""
+    first = signals.interrupts
+    end = time.monotonic() + SECOND_THOUGHTS
+    while time.monotonic() < end and signals.interrupts <= first and not signals.told:
+        time.sleep(following.SOON)
+    return signals.interrupts > first or signals.told
+
+
+class _Telling:
+    """What was told so far, so that nothing is told twice."""
+
+    def __init__(self, watches: Sequence[Watch], screen: Screen, prefixes: Prefixes) -> None:
+        self._watches = watches
+        self._screen = screen
+        self._prefixes = prefixes
+        self._begin = time.monotonic()
+        self._last = ""
+        self._drawn = 0.0
+        self._before: dict[str, Glance] = {}
+
+    def look(self, *, drain: bool) -> None:
+        lines: list[LogLine] = []
+        for watch in self._watches:
+            lines += watch.drain() if drain else watch.poll()
+        lines.sort(key=lambda line: line.time)
+        if lines:
+            self._last = lines[-1].text
+            self._screen.lines([self._prefixes.line(line) for line in lines])
+        if not drain:
+            self._tell()
+
+    def _tell(self) -> None:
+        glances = [watch.glance() for watch in self._watches]
+        for watch, glance in zip(self._watches, glances, strict=True):
+            self._news(watch, glance)
+            if watch.revive():
+                self._screen.say(f"resumed {glance.id}: its runner had died")
+        now = time.monotonic()
+        if now - self._drawn >= _REDRAW:
+            self._drawn = now
+            self._screen.status(status_line(glances, self._current(), now - self._begin))
+
+    def _news(self, watch: Watch, glance: Glance) -> None:
+        """Says in a line what a person would ask about: why it waits, and why it began again."""
+        before = self._before.get(glance.id)
+        self._before[glance.id] = glance
+        if glance.waiting and not (before and before.waiting):
+            self._screen.say(f"{glance.id} waits: {glance.waiting}")
+        if before is not None and glance.attempt > before.attempt:
+            found = watch.diagnose()
+            why = render_diagnosis.sentence(found) if found else f"{glance.id} was restarted"
+            self._screen.say(f"{why}; attempt {glance.attempt + 1} begins")
+
+    def _current(self) -> str:
+        if not self._screen.is_live:
+            return ""
+        unfinished = [line for watch in self._watches if (line := watch.unfinished()) is not None]
+        newest = max(unfinished, key=lambda line: line.time, default=None)
+        return newest.text if newest is not None else self._last
+
+
+def _clear(screen: Screen) -> None:
+    with suppress(OSError):
+        screen.clear()

@@ -1,0 +1,78 @@
+"""`bireme logs`: what did the replicas print."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+import click
+import msgspec
+
+from bireme import errors
+from bireme.cli import times
+from bireme.cli.opening import as_json, one_name, opened
+from bireme.cli.render_lines import Prefixes
+from bireme.cli.terminal import this_terminal
+from bireme.sdk import following
+from bireme.sdk.following import Watch
+from bireme.sdk.views import LogLine, LogRecord
+
+_BATCH = 1000
+
+
+@click.command("logs", short_help="Print what a job's replicas printed.")
+@one_name
+@click.argument("replica", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until the job has ended.")
+@click.option("--since", metavar="TIME", help="Only what is newer: 10m, 2h30m, 2026-01-31T12:00.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, and what comes."
+)
+@as_json
+def command(
+    name: str, replica: str | None, follow: bool, since: str | None, tail: int | None, as_json: bool
+) -> None:
+    """Prints the lines of all replicas in the order of their times, or of one REPLICA (such as worker-1)."""
+    client = opened()
+    from_time = None if since is None else times.moment(since, time.time(), "--since")
+    watch = client.watch(name, replica, since=from_time, tail=tail)
+    prefixes = Prefixes([watch.job], colour=this_terminal().colour)
+    show = _as_json if as_json else (prefixes.line if replica is None else _bare)
+    try:
+        _print(watch.drain(), show)
+        if follow:
+            _follow(watch, show)
+    except KeyboardInterrupt:
+        sys.exit(errors.Interrupted.exit_status)
+    finally:
+        watch.close()
+
+
+def _follow(watch: Watch, show: Callable[[LogLine], str]) -> None:
+    for pause in following.pauses():
+        over = watch.is_over() or not watch.exists()
+        _print(watch.drain() if over else watch.poll(), show)
+        if over:
+            return
+        watch.revive()
+        time.sleep(pause)
+
+
+def _print(lines: Iterable[LogLine], show: Callable[[LogLine], str]) -> None:
+    left = iter(lines)
+    while batch := list(islice(left, _BATCH)):
+        sys.stdout.write("".join(f"{show(line)}\n" for line in batch))
+        sys.stdout.flush()
+
+
+def _bare(line: LogLine) -> str:
+    return line.text
+
+
+def _as_json(line: LogLine) -> str:
+    record = LogRecord(
+        time=line.time, replica=line.replica, container=line.container, stream=line.stream, text=line.text
+    )
+    return msgspec.json.encode(record).decode()

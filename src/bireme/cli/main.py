@@ -1,0 +1,179 @@
+"""What does `bireme` do with the words after it: the verbs, loaded one at a time, and how errors end.
+
+`bireme --help` is shown often, and by shells for completion: it imports click and nothing else of weight.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from bireme import __version__, errors
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+BROKEN_PIPE = 141
+"""What a shell reports of a program that writes to a pipe nobody reads: 128 and SIGPIPE."""
+
+
+class Verb(NamedTuple):
+    module: str
+    summary: str
+
+
+VERBS = {
+    "run": Verb("run", "Run a script or a manifest on this machine, and follow it."),
+    "ps": Verb("ps", "List the jobs that have not ended."),
+    "logs": Verb("logs", "Print what a job's replicas printed."),
+    "show": Verb("show", "Show a job: replicas, conditions, events, why it waits or failed."),
+    "wait": Verb("wait", "Wait until jobs have ended, and exit with their status."),
+    "stop": Verb("stop", "Put jobs aside; they can be resumed."),
+    "resume": Verb("resume", "Let stopped jobs go on with their next attempt."),
+    "scale": Verb("scale", "Change how many replicas a role has."),
+    "rm": Verb("rm", "End jobs and delete what they left."),
+    "check": Verb("check", "Say whether manifests are valid; start nothing."),
+    "render": Verb("render", "Print a manifest in full, short form included."),
+    "explain": Verb("explain", "Explain an error code."),
+    "doctor": Verb("doctor", "Say what this machine offers, and what is missing."),
+    "completion": Verb("completion", "Print the shell's completion script."),
+}
+
+
+class Verbs(click.Group):
+    """Knows its verbs by name, and imports one only when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"bireme.cli.{VERBS[cmd_name].module}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise errors.BadInput(f"there is no verb {args[0]!r}", hint=_advice(args[0]))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        found = [name for name in VERBS if name.startswith(incomplete)]
+        return [CompletionItem(name, help=VERBS[name].summary) for name in found]
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`bireme VERB --help` explains a verb. Start with: bireme run train.py --workers 2",
+)
+@click.version_option(__version__, message="bireme %(version)s")
+def bireme() -> None:
+    """Runs distributed training: here and now, from a script or a Kubeflow manifest."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The entry point: runs a verb and exits with its status."""
+    _prepare_streams()
+    status = _guarded(list(sys.argv[1:] if argv is None else argv))
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        _silence()
+    sys.exit(status)
+
+
+def _prepare_streams() -> None:
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Closed before we began. Left so, the next file that is opened would take its number.
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+    for stream in (sys.stdout, sys.stderr):
+        # A rank may print what this terminal cannot show; that is no reason to end.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _guarded(args: list[str]) -> int:
+    try:
+        answer = bireme.main(args=args, prog_name="bireme", standalone_mode=False)
+        sys.stdout.flush()
+        return answer if isinstance(answer, int) else 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except errors.BiremeError as error:
+        return _told(str(error), error.exit_status)
+    except click.UsageError as error:
+        return _told(_usage(error), errors.BadInput.exit_status)
+    except click.ClickException as error:
+        return _told(error.format_message(), errors.BadInput.exit_status)
+    except (KeyboardInterrupt, click.Abort):
+        return _told("interrupted", errors.Interrupted.exit_status)
+    except BrokenPipeError:
+        _silence()
+        return BROKEN_PIPE
+    except Exception as error:
+        return _told(_bug(error), errors.OurBug.exit_status)
+
+
+def _told(text: str, status: int) -> int:
+    try:
+        sys.stdout.flush()
+        print(f"bireme: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        _silence()
+    return status
+
+
+def _usage(error: click.UsageError) -> str:
+    text = error.format_message().rstrip(".")
+    text = text[:1].lower() + text[1:]
+    verb = error.ctx.command_path if error.ctx else "bireme"
+    return f"{text}\n`{verb} --help` lists what it takes"
+
+
+def _bug(error: Exception) -> str:
+    from bireme.cli import bugs  # here, because it is hardly ever needed
+
+    return bugs.kept(error)
+
+
+def _advice(word: str) -> str:
+    if word.endswith(".py"):
+        return f"to run a script: bireme run {word}"
+    if word.endswith((".yaml", ".yml", ".json")):
+        return f"to run a manifest: bireme run -f {word}"
+    near = difflib.get_close_matches(word, VERBS, n=1)
+    return f"did you mean `bireme {near[0]}`?" if near else "`bireme --help` lists the verbs"
+
+
+def _silence() -> None:
+    """Lets the interpreter end without another complaint about a pipe that is closed."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            os.dup2(null, stream.fileno())
+        except (OSError, ValueError):
+            continue

@@ -1,0 +1,40 @@
+"""How does a machine look. Pure."""
+
+from __future__ import annotations
+
+from bireme.cli import render_jobs
+from bireme.model.quantities import show_cpu, show_memory
+from bireme.sdk.doctor import Interpreter, MachineView
+
+
+def shown(view: MachineView) -> list[str]:
+    """What there is, then what is missing with its next step."""
+    facts = [
+        ("bireme", f"{view.bireme} on {view.host}"),
+        ("cpu", show_cpu(view.cpu)),
+        ("memory", show_memory(view.memory)),
+        ("GPUs", f"{view.gpus}, {view.gpus_busy} of them busy" if view.gpus else "none found by nvidia-smi"),
+        ("cgroups", f"{view.cgroups}, writable: limits are enforced" if view.cgroups else "not writable"),
+        ("mounts", "ranks can be given the paths of an image" if view.mounts else "not allowed"),
+        ("MPI", view.mpi or "not installed"),
+        ("python", _interpreter(view.interpreter)),
+        ("frameworks", _frameworks(view.interpreter)),
+        ("runs", f"{view.home} ({show_memory(view.home_free)} free)"),
+    ]
+    lines = [f"{name:<11} {value}" for name, value in facts]
+    lines += [render_jobs.warm(one) for one in view.warm]
+    for problem in view.problems:
+        lines += ["", f"! {problem.what}", f"  next: {problem.next}"]
+    return lines
+
+
+def _interpreter(found: Interpreter | None) -> str:
+    if found is None:
+        return "none"
+    return f"{found.path} ({found.version or 'does not answer'})"
+
+
+def _frameworks(found: Interpreter | None) -> str:
+    if found is None or not found.frameworks:
+        return "none"
+    return ", ".join(f"{name} {version}" for name, version in found.frameworks.items())

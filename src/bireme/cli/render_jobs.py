@@ -1,0 +1,158 @@
+"""How do jobs look in a list and one by one. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from bireme.cli import render_diagnosis, text
+from bireme.model.pods import Resources
+from bireme.model.quantities import show_cpu, show_memory
+from bireme.sdk.views import JobList, JobSummary, JobView, ReplicaView, WarmView
+
+MOST_EVENTS = 20
+"""The newest; `--json` has them all."""
+
+
+def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
+    """A table of jobs, and below it the warm interpreters with their memory."""
+    rows = [_row(job, now) for job in jobs.jobs]
+    lines = text.table(("NAME", "KIND", "PHASE", "READY", "RESTARTS", "AGE", "WHY"), rows, columns)
+    return lines + ([""] if lines and jobs.warm else []) + [warm(one) for one in jobs.warm]
+
+
+def warm(one: WarmView) -> str:
+    modules = ", ".join(module for module in one.modules if "." not in module) or "nothing"
+    return f"warm interpreter {one.pid}: {show_memory(one.memory)}, has imported {modules}"
+
+
+def shown(job: JobView, now: float) -> list[str]:
+    """Everything about a job, the question that matters first."""
+    lines = [
+        f"{job.id}  {job.kind}  {job.phase}{_ready(job)}",
+        *_facts(job, now),
+        "",
+        *_replicas(job.replicas, now),
+    ]
+    if job.conditions:
+        lines += ["", *_conditions(job)]
+    if job.events:
+        lines += ["", *_events(job)]
+    if job.diagnosis is not None:
+        lines += ["", *render_diagnosis.lines(job.diagnosis)]
+    elif job.why:
+        lines += ["", f"{job.id}: {job.why}"]
+    return lines
+
+
+def amount(resources: Resources) -> str:
+    """What is asked for: `2 cpu, 4 GiB, 1 nvidia.com/gpu`."""
+    parts = []
+    if resources.cpu is not None:
+        parts.append(show_cpu(resources.cpu))
+    if resources.memory is not None:
+        parts.append(show_memory(resources.memory))
+    parts += [f"{count} {name}" for name, count in resources.devices.items()]
+    return ", ".join(parts)
+
+
+def moment(at: float) -> str:
+    """A time on this machine's clock."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def _row(job: JobSummary, now: float) -> Sequence[str]:
+    ready = "-" if job.is_over else job.workers
+    return (
+        job.id,
+        job.kind,
+        str(job.phase),
+        ready,
+        str(job.restarts),
+        text.age(job.age(now)),
+        job.why,
+    )
+
+
+def _ready(job: JobView) -> str:
+    return "" if job.is_over else f"  {job.workers} ready"
+
+
+def _facts(job: JobView, now: float) -> list[str]:
+    crashes = f"{job.crashes} of {'any number' if job.crash_limit is None else job.crash_limit} forgiven"
+    evictions = f"{job.evictions} of {job.eviction_limit} forgiven"
+    facts = [
+        ("command", " ".join(job.command)),
+        ("resources", _resources(job)),
+        ("created", f"{moment(job.created)} ({text.duration(now - job.created)} ago) on {job.host}"),
+        ("ran", _ran(job, now)),
+        ("attempt", str(job.attempt + 1)),
+        ("crashes", crashes if job.crashes else ""),
+        ("evictions", evictions if job.evictions else ""),
+        ("folder", job.cwd),
+        ("python", job.python),
+        ("files", job.folder),
+    ]
+    return [f"  {name:<10} {value}" for name, value in facts if value]
+
+
+def _resources(job: JobView) -> str:
+    roles = ", ".join(f"{role.replicas} {role.type}" for role in job.roles)
+    claimed = amount(job.resources)
+    return f"{roles}: {claimed}" if claimed else f"{roles}: one cpu each, as nothing is asked for"
+
+
+def _ran(job: JobView, now: float) -> str:
+    if job.started is None:
+        return ""
+    end = job.completed if job.completed is not None else now
+    return text.duration(end - job.started)
+
+
+def _replicas(replicas: Sequence[ReplicaView], now: float) -> list[str]:
+    rows = [
+        (
+            one.short,
+            "-" if one.rank is None else str(one.rank),
+            str(one.phase),
+            "yes" if one.ready else "no",
+            str(one.restarts),
+            "-" if one.exit_code is None else str(one.exit_code),
+            "-" if one.pid is None else str(one.pid),
+            _lasted(one, now),
+            one.message or one.reason,
+        )
+        for one in replicas
+    ]
+    header = ("REPLICA", "RANK", "PHASE", "READY", "RESTARTS", "EXIT", "PID", "RAN", "MESSAGE")
+    return text.table(header, rows, None)
+
+
+def _lasted(replica: ReplicaView, now: float) -> str:
+    if replica.started is None:
+        return "-"
+    return text.age((replica.ended or now) - replica.started)
+
+
+def _conditions(job: JobView) -> list[str]:
+    rows = [
+        (str(one.type), "yes" if one.status else "no", moment(one.changed), one.message)
+        for one in job.conditions
+    ]
+    return text.table(("CONDITION", "HOLDS", "SINCE", "MESSAGE"), rows, None)
+
+
+def _events(job: JobView) -> list[str]:
+    newest = job.events[-MOST_EVENTS:]
+    rows = [
+        (
+            moment(one.time),
+            str(one.type),
+            one.reason,
+            one.message + (f" (x{one.count})" if one.count > 1 else ""),
+        )
+        for one in newest
+    ]
+    lines = text.table(("EVENT", "TYPE", "REASON", "MESSAGE"), rows, None)
+    left_out = len(job.events) - len(newest)
+    return [*lines, f"{left_out} older ones: bireme show {job.id} --json"] if left_out else lines

@@ -1,0 +1,37 @@
+"""`bireme rm`: end jobs and delete what they left."""
+
+from __future__ import annotations
+
+import click
+
+from bireme import errors
+from bireme.cli.opening import names, opened, say
+from bireme.cli.terminal import this_terminal
+from bireme.sdk.client import Client
+
+
+@click.command("rm", short_help="End jobs and delete what they left.")
+@names
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before a job that has not ended is ended.")
+def command(names: tuple[str, ...], yes: bool) -> None:
+    """Ends jobs that have not ended, and deletes their logs, events and status."""
+    client = opened()
+    for name in names:
+        view = client.job(name)
+        if not view.is_over and not yes and not _agreed(view.id, str(view.phase)):
+            say(f"{view.id} is left as it is")
+            continue
+        _remove(client, view.id)
+
+
+def _remove(client: Client, id: str) -> None:
+    client.remove(id)
+    say(f"removed {id}")
+
+
+def _agreed(id: str, phase: str) -> bool:
+    if not this_terminal().stdin:
+        raise errors.BadInput(
+            f"{id} has not ended ({phase})", hint=f"to end and delete it: bireme rm --yes {id}"
+        )
+    return click.confirm(f"{id} is {phase}. End it and delete what it left?", err=True)

@@ -1,0 +1,198 @@
+"""`bireme run`: start a script or manifests here, and follow them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.cli import script_options, supplying, terminal
+from bireme.cli.conclusion import conclude
+from bireme.cli.opening import as_json, opened, print_json, say
+from bireme.sdk import orders
+from bireme.sdk.client import Client, JobHandle
+from bireme.sdk.orders import Ordered, Scene, Script
+from bireme.sdk.views import JobViews
+
+
+class RunCommand(click.Command):
+    """Tells the user where the options of a script go."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise script_options.belongs_elsewhere(error.option_name, words, self._ours(ctx)) from None
+
+    def _ours(self, ctx: click.Context) -> dict[str, bool]:
+        found: dict[str, bool] = {}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option):
+                takes_value = not (parameter.is_flag or parameter.count)
+                found |= dict.fromkeys((*parameter.opts, *parameter.secondary_opts), takes_value)
+        return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The words of the command line."""
+
+    script: str | None
+    args: tuple[str, ...]
+    files: tuple[str, ...]
+    is_module: bool
+    workers: int | None
+    gpu: int | None
+    cpu: str | None
+    memory: str | None
+    retries: int | None
+    name: str | None
+    env: tuple[str, ...]
+    map: tuple[str, ...]
+    volume: tuple[str, ...]
+    command: str | None
+    python: str | None
+    fit: bool
+    cold: bool
+    detach: bool
+    as_json: bool
+
+
+@click.command("run", cls=RunCommand, short_help="Run a script or a manifest on this machine, and follow it.")
+@click.argument("script", required=False)
+@click.argument("args", nargs=-1, metavar="[-- ARGS...]")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="A manifest: file, folder, or - for standard input.",
+)
+@click.option("-m", "--module", "is_module", is_flag=True, help="SCRIPT is a module, as python -m takes it.")
+@click.option("--workers", type=int, metavar="N", help="How many ranks of the script.  [default: 1]")
+@click.option("--gpu", type=int, metavar="N", help="GPUs of each rank.  [default: 0]")
+@click.option("--cpu", metavar="AMOUNT", help="CPUs of each rank: 2, 500m.  [default: 1, not enforced]")
+@click.option("--memory", metavar="AMOUNT", help="Memory of each rank: 4Gi.  [default: no limit]")
+@click.option("--retries", type=int, metavar="N", help="Crashes that are forgiven.  [default: 3]")
+@click.option("--name", metavar="NAME", help="Of the job.  [default: the script's, with four letters]")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for every rank.")
+@click.option("--map", multiple=True, metavar="PATH=HERE", help="Supply a path of the image: /opt/app=./src.")
+@click.option("--volume", multiple=True, metavar="CLAIM=FOLDER", help="Supply a persistent volume claim.")
+@click.option("--command", metavar="WORDS", help="What the image's entrypoint would have run.")
+@click.option("--python", metavar="PROGRAM", help="The interpreter.  [default: the active environment's]")
+@click.option("--fit", is_flag=True, help="Shrink cpu, memory and GPUs of a manifest to this machine.")
+@click.option("--cold", is_flag=True, help="Start every rank anew, not from a warm interpreter.")
+@click.option("--detach", is_flag=True, help="Return at once; the job outlives the terminal.")
+@as_json
+def command(**words: Any) -> None:  # Any: click passes each option with a type of its own
+    """Runs SCRIPT with --workers ranks, or every job of a manifest (-f), and follows it.
+
+    \b
+    bireme run train.py --workers 2
+    bireme run train.py --workers 2 -- --lr 0.1
+    bireme run -f pytorchjob.yaml --map /opt/app=./src
+
+    Options of the script come after --. Ctrl-C stops following; pressed twice, it stops the job.
+    """
+    asked = Asked(**words)
+    client = opened()
+    here = terminal.this_terminal()
+    has_debugger = not asked.files and (asked.workers or 1) == 1 and here.stdin and not asked.detach
+    scene = _with_debugger(client.scene()) if has_debugger else client.scene()
+    ordered = _ordered(asked, scene)
+    for warning in ordered.warnings:
+        say(f"warning: {warning}")
+    handles = client.start(ordered)
+    for note in dict.fromkeys(note for one in handles for note in one.notes):
+        say(f"note: {note}")
+    if asked.detach:
+        _leave(client, handles, asked)
+        return
+    status = conclude(client, handles, here, live=here.stderr and not has_debugger, quiet=asked.as_json)
+    if asked.as_json:
+        _print(client, handles)
+    sys.exit(status)
+
+
+def _ordered(asked: Asked, scene: Scene) -> Ordered:
+    given = supplying.given(
+        env=asked.env, map=asked.map, volume=asked.volume, command=asked.command, python=asked.python
+    )
+    given = replace(given, fits=asked.fit, detached=asked.detach, warm=not asked.cold)
+    if asked.files:
+        _refuse_script_words(asked)
+        from bireme.sdk import sources  # here, because it imports YAML
+
+        documents = sources.documents(asked.files, lambda size: sys.stdin.buffer.read(size))
+        return orders.of_documents(documents, given, scene, asked.name or "")
+    script = _script(asked)
+    # The variables of a script stand in its manifest, where `bireme render` and `show` find them.
+    return orders.of_script(replace(script, env=given.environment), replace(given, environment={}), scene)
+
+
+def _script(asked: Asked) -> Script:
+    if asked.script is None:
+        raise errors.BadInput(
+            "there is nothing to run", hint="bireme run train.py --workers 2, or bireme run -f job.yaml"
+        )
+    if asked.script.endswith((".yaml", ".yml", ".json")) and not asked.is_module:
+        raise errors.BadInput(f"{asked.script} is a manifest", hint=f"bireme run -f {asked.script}")
+    if asked.command is not None:
+        raise errors.BadInput(
+            "--command stands for a manifest's entrypoint, and a script needs none",
+            hint=f"bireme run {asked.script}",
+        )
+    return Script(
+        path=asked.script,
+        args=asked.args,
+        is_module=asked.is_module,
+        name=asked.name or "",
+        workers=1 if asked.workers is None else asked.workers,
+        gpu=asked.gpu or 0,
+        cpu=asked.cpu or "",
+        memory=asked.memory or "",
+        retries=Script(path="").retries if asked.retries is None else asked.retries,
+    )
+
+
+def _refuse_script_words(asked: Asked) -> None:
+    if asked.script is not None:
+        raise errors.BadInput(
+            f"both a manifest and {asked.script} are given", hint="give a script, or a manifest with -f"
+        )
+    for option in ("workers", "gpu", "cpu", "memory", "retries"):
+        if getattr(asked, option) is not None:
+            raise errors.BadInput(
+                f"--{option} is for a script; a manifest says that itself",
+                hint="edit the manifest, or let --fit shrink it to this machine",
+            )
+    if asked.is_module:
+        raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
+
+
+def _with_debugger(scene: Scene) -> Scene:
+    """Gives `breakpoint()` the terminal: a single rank may talk to its user."""
+    name = terminal.terminal_name()
+    if not name:
+        return scene
+    debugger = {"PYTHONBREAKPOINT": "bireme.runtime.debug.set_trace", **scene.environ}
+    return Scene(scene.cwd, {**debugger, "BIREME_TERMINAL": name})
+
+
+def _leave(client: Client, handles: tuple[JobHandle, ...], asked: Asked) -> None:
+    if asked.as_json:
+        _print(client, handles)
+        return
+    for one in handles:
+        print(one.id, flush=True)
+        say(f"{one.id} goes on without you; follow it with `bireme logs -f {one.id}`")
+
+
+def _print(client: Client, handles: tuple[JobHandle, ...]) -> None:
+    print_json(JobViews(jobs=tuple(client.job(one.id) for one in handles)))

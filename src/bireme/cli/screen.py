@@ -1,0 +1,77 @@
+"""How do lines of ranks, our own words and one status line share a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from bireme.cli import text
+
+_ERASE = "\r\x1b[2K"
+
+
+class Sink(Protocol):
+    """What text is written to."""
+
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> None: ...
+
+
+class Screen:
+    """Writes what ranks print to `out` and our own words to `err`; the last line of `err` may be a status."""
+
+    def __init__(self, out: Sink, err: Sink, *, live: bool, shared: bool, columns: Callable[[], int]) -> None:
+        """`live` allows a status line; `shared` says that both streams end on the same terminal."""
+        self._out = out
+        self._err = err
+        self._live = live
+        self._shared = shared
+        self._columns = columns
+        self._shown = ""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a status line at all."""
+        return self._live
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """Writes lines of ranks, above the status line."""
+        if not lines:
+            return
+        before = self._shown
+        if self._shared:
+            self._erase()
+        self._out.write("\n".join(lines) + "\n")
+        self._out.flush()
+        self._draw(before)
+
+    def say(self, words: str) -> None:
+        """Writes our own words, above the status line."""
+        before = self._shown
+        self._erase()
+        self._err.write(f"{words}\n")
+        self._err.flush()
+        self._draw(before)
+
+    def status(self, words: str) -> None:
+        """Replaces the status line; nothing is written if it says the same."""
+        words = text.cut(text.plain(words), self._columns() - 1)
+        if words != self._shown:
+            self._draw(words)
+
+    def clear(self) -> None:
+        """Takes the status line away."""
+        self._erase()
+        self._err.flush()
+
+    def _draw(self, words: str) -> None:
+        if self._live and words:
+            self._err.write(f"{_ERASE}{words}")
+            self._err.flush()
+            self._shown = words
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._err.write(_ERASE)
+            self._err.flush()
+            self._shown = ""

@@ -1,0 +1,57 @@
+"""Whose option is it: ours, or the script's, which come after `--`. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Mapping, Sequence
+
+from bireme import errors
+
+
+def belongs_elsewhere(option: str, args: Sequence[str], ours: Mapping[str, bool]) -> errors.BadInput:
+    """The error for an option that is not ours, with the command line that passes it to the script.
+
+    `ours` says of each option whether it takes a value.
+    """
+    near = next(iter(difflib.get_close_matches(option, ours, n=1, cutoff=0.8)), "")
+    left, right = split(args, ours)
+    script = next((word for word in left if word.endswith(".py")), "")
+    guess = f" (did you mean {near}?)" if near else ""
+    if not script:
+        return errors.BadInput(
+            f"bireme run has no option {option}{guess}", hint="`bireme run --help` lists its options"
+        )
+    command = shlex.join(["bireme", "run", *left, "--", *right])
+    return errors.BadInput(
+        f"bireme run has no option {option}{guess}; an option of {script} comes after --",
+        hint=f"write: {command}",
+    )
+
+
+def split(args: Sequence[str], ours: Mapping[str, bool]) -> tuple[list[str], list[str]]:
+    """Which words are for Bireme, and which for the script."""
+    left: list[str] = []
+    right: list[str] = []
+    words = list(args)
+    has_script = False
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            right += words
+            break
+        name, mark, _ = word.partition("=")
+        if name in ours:
+            left.append(word)
+            if ours[name] and not mark and words:
+                left.append(words.pop(0))
+        elif word.startswith("-") and word != "-":
+            right.append(word)
+            if not mark and words and not words[0].startswith("-") and not words[0].endswith(".py"):
+                right.append(words.pop(0))
+        elif has_script:
+            right.append(word)
+        else:
+            left.append(word)
+            has_script = True
+    return left, right

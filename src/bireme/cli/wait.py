@@ -1,0 +1,38 @@
+"""`bireme wait`: wait until jobs have ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from bireme.cli import times
+from bireme.cli.conclusion import status_of, told
+from bireme.cli.opening import as_json, names, opened, print_json, say
+from bireme.model.status import Phase
+from bireme.sdk.views import JobViews
+
+
+@click.command("wait", short_help="Wait until jobs have ended, and exit with their status.")
+@names
+@click.option("--timeout", metavar="TIME", help="Give up after so long (90s, 10m), with exit status 5.")
+@as_json
+def command(names: tuple[str, ...], timeout: str | None, as_json: bool) -> None:
+    """Waits until the jobs have ended, and exits with 0 if all succeeded, else with 1."""
+    client = opened()
+    end = None if timeout is None else time.monotonic() + times.span(timeout, "--timeout")
+    for name in names:
+        if client.job(name).phase is Phase.SUSPENDED:
+            say(f"{name} is put aside; `bireme resume {name}` goes on with it")
+    views = []
+    for name in names:
+        left = None if end is None else max(0.0, end - time.monotonic())
+        views.append(client.wait(name, left))
+    if as_json:
+        print_json(JobViews(jobs=tuple(views)))
+    else:
+        for view in views:
+            for line in told(view, named=True):
+                say(line)
+    sys.exit(status_of(views))

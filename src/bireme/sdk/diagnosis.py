@@ -1,0 +1,222 @@
+"""Why does a job wait, why did it restart, why did it fail: the first cause, not the last echo. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from bireme.model.job import Job, Unit, members
+from bireme.model.replicas import Loss, ReplicaPhase
+from bireme.model.status import ConditionType, Phase, Status
+from bireme.sdk import ranks
+from bireme.sdk.evidence import Report, ReportedError
+from bireme.sdk.history import Failure, Life
+from bireme.sdk.views import Diagnosis, Finding, FirstError
+
+SLACK = 0.25
+"""Seconds by which a busy machine's runner may learn late of a death, so that a peer's error overtakes it."""
+
+_LATE = 2.0
+"""A report older than the start of its rank by more than this is one of an earlier program of the replica."""
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """All that is known about a run when it is asked why."""
+
+    id: str
+    job: Job
+    status: Status
+    host: str
+    lives: tuple[Life, ...] = ()
+    reports: Mapping[tuple[str, int], Report] = {}
+
+
+def diagnose(evidence: Evidence) -> Diagnosis | None:
+    """The diagnosis of a job as it stands; None if there is nothing to explain."""
+    match evidence.status.phase:
+        case Phase.FAILED:
+            return _failed(evidence)
+        case Phase.SUCCEEDED:
+            return _independent(evidence)
+        case Phase.QUEUED:
+            return Diagnosis(
+                finding=Finding.WAITING,
+                summary=f"{evidence.id} waits: {evidence.status.waiting}",
+                more="bireme ps",
+            )
+        case _:
+            return _restarted(evidence)
+
+
+def first_error(evidence: Evidence, attempt: int) -> FirstError | None:
+    """The earliest error of an attempt by its own time, not by the order in which ranks ended."""
+    suspects = list(_suspects(evidence, attempt))
+    return min(suspects, key=lambda one: one[0])[1] if suspects else None
+
+
+def who(error: FirstError) -> str:
+    place = f"{error.short} on {error.host}" if error.host else error.short
+    return place if error.rank is None else f"rank {error.rank} ({place})"
+
+
+def _failed(evidence: Evidence) -> Diagnosis:
+    error = first_error(evidence, evidence.status.attempt)
+    condition = evidence.status.condition(ConditionType.FAILED)
+    stated = condition.message if condition else "it is not known why"
+    if error is None:
+        summary = f"{evidence.id} failed: {stated}"
+    else:
+        tries = f" in attempt {error.attempt + 1}" if error.attempt else ""
+        summary = f"{evidence.id} failed: {who(error)} {error.how}{tries}"
+    return Diagnosis(
+        finding=Finding.FAILED, summary=summary, error=error, more=_logs_command(evidence, error)
+    )
+
+
+def _restarted(evidence: Evidence) -> Diagnosis | None:
+    status = evidence.status
+    if status.trouble:
+        return Diagnosis(
+            finding=Finding.WAITING,
+            summary=f"{evidence.id} tries again: {status.trouble}",
+            more=f"bireme show {evidence.id}",
+        )
+    if not status.crashes and not status.evictions:
+        return None
+    attempts = range(status.attempt, -1, -1)
+    error = next((one for attempt in attempts if (one := first_error(evidence, attempt))), None)
+    if error is None:
+        return None
+    return Diagnosis(
+        finding=Finding.RESTARTED,
+        summary=f"{evidence.id} was restarted: {who(error)} {error.how}",
+        error=error,
+        more=_logs_command(evidence, error),
+    )
+
+
+def _independent(evidence: Evidence) -> Diagnosis | None:
+    """Says so if several ranks ended well without one of them ever having asked which one it was."""
+    job, attempt = evidence.job, evidence.status.attempt
+    if not job.torchrun_environment or job.total < 2:
+        return None
+    found = [evidence.reports.get((member.name, attempt)) for member in members(job)]
+    if any(report is None or report.read_rank for report in found):
+        return None
+    script = _script(job)
+    return Diagnosis(
+        finding=Finding.INDEPENDENT,
+        summary=f"{script} ran {job.total} independent copies: it never asked for its rank. "
+        "To train together, add:",
+        advice=(
+            'torch.distributed.init_process_group("gloo")  # "nccl" on GPUs',
+            "model = torch.nn.parallel.DistributedDataParallel(model)",
+        ),
+    )
+
+
+def _suspects(evidence: Evidence, attempt: int) -> Iterable[tuple[float, FirstError]]:
+    ended = [one for one in evidence.lives if one.attempt == attempt and _counts(evidence, one)]
+    first_end = min((one.failures[-1].at for one in ended if one.failures), default=None)
+    for life in _to_blame(evidence, ended):
+        failure = life.failures[-1] if life.failures else None
+        reported = _reported(evidence, life)
+        if reported is not None:
+            yield reported.time, _from_report(evidence, life, reported, failure)
+        elif failure is not None:
+            # Its death was seen from outside, which takes longer than a peer's own error after it.
+            early = SLACK if failure.at == first_end else 0.0
+            yield failure.at - early, _from_end(evidence, life, failure)
+        elif life.phase is ReplicaPhase.FAILED:
+            lost = Failure(life.ended or life.began, life.exit_code or 0, "", life.reason, life.message)
+            yield lost.at, _from_end(evidence, life, lost)
+
+
+def _counts(evidence: Evidence, life: Life) -> bool:
+    """Whether an end belongs to the story: what is stopped after the verdict does not."""
+    over = evidence.status.completed
+    reported = _reported(evidence, life)
+    if reported is not None:
+        when: float | None = reported.time
+    else:
+        when = life.failures[-1].at if life.failures else life.ended
+    return over is None or when is None or when <= over
+
+
+def _to_blame(evidence: Evidence, ended: list[Life]) -> list[Life]:
+    """Of a gang everybody; else those that failed for good, or who crashed last if nobody did.
+
+    Replicas that are restarted one by one may have recovered long ago from an error that is not the cause.
+    """
+    if evidence.job.unit is Unit.GANG:
+        return ended
+    final = [one for one in ended if one.phase is ReplicaPhase.FAILED and not one.gone]
+    if final:
+        return final
+    crashed = [one for one in ended if one.failures]
+    return sorted(crashed, key=lambda one: one.failures[-1].at)[-1:]
+
+
+def _reported(evidence: Evidence, life: Life) -> ReportedError | None:
+    report = evidence.reports.get((life.replica, life.attempt))
+    if report is None or report.error is None:
+        return None
+    return report.error if report.error.time >= (life.ran or life.began) - _LATE else None
+
+
+def _from_report(
+    evidence: Evidence, life: Life, reported: ReportedError, failure: Failure | None
+) -> FirstError:
+    exit_code = failure.exit_code if failure else life.exit_code
+    how = "did not end after its error" if failure is None else _how(failure, life.loss)
+    return _error(evidence, life, exit_code, reported.time, how, reported.line, reported.traceback)
+
+
+def _from_end(evidence: Evidence, life: Life, failure: Failure) -> FirstError:
+    how = _how(failure, life.loss)
+    return _error(evidence, life, failure.exit_code or None, failure.at, how, failure.message, "")
+
+
+def _error(
+    evidence: Evidence, life: Life, exit_code: int | None, time: float, how: str, what: str, traceback: str
+) -> FirstError:
+    role = evidence.job.role(life.role)
+    return FirstError(
+        replica=life.replica,
+        short=ranks.short_name(evidence.job, life.replica),
+        rank=ranks.rank_of(evidence.job, role, life.index) if role else None,
+        host=evidence.host,
+        attempt=life.attempt,
+        exit_code=exit_code,
+        time=time,
+        how=how,
+        what=what,
+        traceback=traceback,
+    )
+
+
+def _how(failure: Failure, loss: Loss) -> str:
+    if failure.reason == "OOMKilled":
+        return f"ran out of memory (exit code {failure.exit_code})"
+    if loss is Loss.EVICTION:
+        return f"was lost: {failure.message or failure.reason or 'the place it ran in is gone'}"
+    if failure.exit_code > 128:
+        try:
+            name = signal.Signals(failure.exit_code - 128).name
+        except ValueError:
+            name = f"signal {failure.exit_code - 128}"
+        return f"was killed by {name} (exit code {failure.exit_code})"
+    return f"ended with exit code {failure.exit_code}"
+
+
+def _logs_command(evidence: Evidence, error: FirstError | None) -> str:
+    if error is None or ranks.is_alone(evidence.job):
+        return f"bireme logs {evidence.id}"
+    return f"bireme logs {evidence.id} {error.short}"
+
+
+def _script(job: Job) -> str:
+    words = next((role.container.command for role in job.roles if role.replicas), ())
+    return next((word for word in words if word.endswith(".py")), job.name)

@@ -1,0 +1,72 @@
+"""What did the ranks leave behind that tells why: their reports, and the last lines that they printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bireme.runs import logreading
+from bireme.runs.directory import RunDirectory
+from bireme.runs.logreading import Choice
+from bireme.runs.logs import Stream
+
+TAIL = 10
+"""Lines of a rank's output that are shown with its end."""
+
+_LOOK_BACK = 200
+
+
+class ReportedError(Struct, frozen=True):
+    """What ended a script, as the script's own interpreter saw it."""
+
+    type: str
+    message: str
+    traceback: str
+    time: float
+
+    @property
+    def line(self) -> str:
+        """The error in a line, as the last line of a traceback has it."""
+        first = next(iter(self.message.splitlines()), "")
+        return f"{self.type}: {first}" if first else self.type
+
+
+class Report(Struct, frozen=True):
+    """What a rank wrote down about itself when it ended."""
+
+    read_rank: bool = True
+    error: ReportedError | None = None
+
+
+Reports = dict[tuple[str, int], Report]
+"""By replica and attempt."""
+
+
+def reports(run: RunDirectory) -> Reports:
+    """Every report that can be read; a rank that was killed, or is not plain Python, leaves none."""
+    found: Reports = {}
+    for path in sorted((run.path / "reports").glob("*.json")):
+        replica, _, attempt = path.stem.rpartition(".")
+        if replica and attempt.isdecimal() and (report := _report(path)) is not None:
+            found[replica, int(attempt)] = report
+    return found
+
+
+def tail(run: RunDirectory, replica: str, until: float) -> tuple[str, ...]:
+    """The last lines of a replica up to a time: of its standard error, or of all if that is empty."""
+    lines = [
+        line
+        for line in logreading.tail(run.logs, _LOOK_BACK, Choice(replica=replica))
+        if line.time <= until and line.text.strip()
+    ]
+    errors = [line for line in lines if line.stream == Stream.STDERR]
+    return tuple(line.text for line in (errors or lines)[-TAIL:])
+
+
+def _report(path: Path) -> Report | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Report)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None

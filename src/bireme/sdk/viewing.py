@@ -1,0 +1,232 @@
+"""How is a run seen: its directory, read into views. Nothing is asked of its runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from bireme import kinds
+from bireme.model.job import Job, Member, members
+from bireme.model.pods import Resources
+from bireme.model.replicas import Observation, Replica, ReplicaPhase
+from bireme.model.status import ConditionType, Phase, Status
+from bireme.runs import machine
+from bireme.runs.directory import RunDirectory
+from bireme.runs.records import Context, Machine
+from bireme.sdk import diagnosis, evidence, history, ranks
+from bireme.sdk.diagnosis import Evidence
+from bireme.sdk.history import Life
+from bireme.sdk.views import Diagnosis, JobSummary, JobView, ReplicaView, RoleView
+
+MOST_MEMBERS = 1000
+"""Replicas that a view lists; a job may declare a million."""
+
+
+def summary(run: RunDirectory, here: Machine) -> JobSummary:
+    """What a list shows of a run."""
+    return _summary(run, here, run.context(), run.desired().job, run.status())
+
+
+def view(run: RunDirectory) -> JobView:
+    """Everything about a run."""
+    here = machine.this_machine()
+    context, job, status = run.context(), run.desired().job, run.status()
+    found = explained(run)
+    head = _summary(run, here, context, job, status)
+    if found is not None and status.phase in (Phase.FAILED, Phase.RESTARTING):
+        head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
+    return JobView(
+        **asdict(head),
+        api_version=job.api_version,
+        crashes=status.crashes,
+        crash_limit=job.policy.backoff_limit,
+        evictions=status.evictions,
+        eviction_limit=job.policy.eviction_limit,
+        roles=tuple(
+            RoleView(
+                name=role.name,
+                type=role.type,
+                replicas=role.replicas,
+                restart=str(role.restart),
+                resources=role.pod.claims,
+            )
+            for role in job.roles
+        ),
+        resources=together(job),
+        conditions=status.conditions,
+        replicas=replicas(job, status, seen(run.path), history.of(run), context.machine.host),
+        events=run.events(),
+        diagnosis=found,
+        command=leading_command(job),
+        folder=str(run.path),
+        cwd=context.cwd,
+        python=context.python,
+    )
+
+
+def explained(run: RunDirectory) -> Diagnosis | None:
+    """Why the run waits, restarted or failed, with the last lines of a rank that left no traceback."""
+    found = diagnosis.diagnose(
+        Evidence(
+            id=str(run.id),
+            job=run.desired().job,
+            status=run.status(),
+            host=run.context().machine.host,
+            lives=history.of(run),
+            reports=evidence.reports(run),
+        )
+    )
+    if found is None or found.error is None or found.error.traceback:
+        return found
+    error = found.error
+    lines = evidence.tail(run, error.replica, error.time + 2 * diagnosis.SLACK)
+    return replace(found, error=replace(error, tail=lines))
+
+
+def seen(folder: Path) -> Observation:
+    """What the runner saw last; nothing if it has not looked yet."""
+    try:
+        return msgspec.json.decode((folder / "seen.json").read_bytes(), type=Observation)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return Observation()
+
+
+def replicas(
+    job: Job, status: Status, observation: Observation, lives: tuple[Life, ...], host: str
+) -> tuple[ReplicaView, ...]:
+    """Every declared replica as it is now, or as it was last."""
+    present = {one.name: one for one in observation.replicas}
+    former = history.newest(lives)
+    shown = (member for member, _ in zip(members(job), range(MOST_MEMBERS), strict=False))
+    return tuple(
+        _replica(job, status, member, present.get(member.name), former.get(member.name), host)
+        for member in shown
+    )
+
+
+def together(job: Job) -> Resources:
+    """What all replicas claim together."""
+    cpu = [role.pod.claims.cpu * role.replicas for role in job.roles if role.pod.claims.cpu is not None]
+    memory = [
+        role.pod.claims.memory * role.replicas for role in job.roles if role.pod.claims.memory is not None
+    ]
+    devices: dict[str, int] = {}
+    for role in job.roles:
+        for name, count in role.pod.claims.devices.items():
+            devices[name] = devices.get(name, 0) + count * role.replicas
+    return Resources(sum(cpu) if cpu else None, sum(memory) if memory else None, devices)
+
+
+def leading_command(job: Job) -> tuple[str, ...]:
+    """What the replica that leads runs, or the first one if none does."""
+    module = kinds.module(job.kind)
+    roles = [role for role in job.roles if role.replicas]
+    chosen = next((role for role in roles if module.leads(job, role, 0)), roles[0] if roles else None)
+    return (*chosen.container.command, *chosen.container.args) if chosen else ()
+
+
+def why(status: Status, host: str, is_here: bool) -> str:
+    """Why a job is not simply running, in a sentence; empty if there is nothing to say."""
+    match status.phase:
+        case Phase.QUEUED:
+            return status.waiting
+        case Phase.SUSPENDED:
+            return "stopped; `bireme resume` goes on"
+        case Phase.FAILED:
+            condition = status.condition(ConditionType.FAILED)
+            return condition.message if condition else ""
+        case Phase.SUCCEEDED:
+            return ""
+        case phase:
+            if status.trouble:
+                return f"tries again: {status.trouble}"
+            if phase is Phase.RESTARTING:
+                condition = status.condition(ConditionType.RESTARTING)
+                return condition.message if condition else ""
+            return "" if is_here else f"runs on {host}"
+
+
+def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, status: Status) -> JobSummary:
+    phase = status.phase
+    present = [one for one in seen(run.path).replicas if one.attempt == status.attempt]
+    is_here = context.is_of(here)
+    has_runner = not phase.is_final and run.is_held()
+    alive = has_runner or not is_here
+    return JobSummary(
+        id=str(run.id),
+        name=run.id.name,
+        number=run.id.number,
+        kind=str(job.kind),
+        phase=phase,
+        ready=sum(one.ready and not one.stopping for one in present) if alive else 0,
+        total=job.total,
+        attempt=status.attempt,
+        restarts=_restarts(status, present),
+        created=context.created,
+        started=status.started,
+        completed=status.completed,
+        exit_status=(0 if phase is Phase.SUCCEEDED else 1) if phase.is_final else None,
+        host=context.machine.host,
+        is_here=is_here,
+        has_runner=has_runner,
+        expired=status.expired,
+        why=why(status, context.machine.host, is_here),
+    )
+
+
+def _restarts(status: Status, present: list[Replica]) -> int:
+    """How often anything was started again: the gang, replicas that were replaced, programs in place."""
+    replaced = sum(retry.failures for name, retry in status.retries.items() if name)
+    return status.attempt + replaced + sum(one.restarts for one in present)
+
+
+def _replica(
+    job: Job, status: Status, member: Member, now: Replica | None, life: Life | None, host: str
+) -> ReplicaView:
+    role = job.role(member.role)
+    assert role is not None, f"{member.name} has a role that its job does not declare"
+    blank = ReplicaView(
+        name=member.name,
+        short=ranks.short_name(job, member.name),
+        role=member.role,
+        index=member.index,
+        rank=ranks.rank_of(job, role, member.index),
+        phase=ReplicaPhase.SUCCEEDED if member.name in status.done else ReplicaPhase.PENDING,
+        attempt=status.attempt,
+        host=host,
+    )
+    known = _as_it_was(blank, status, life) if life is not None else blank
+    if now is None:
+        return known
+    return replace(
+        known,
+        phase=now.phase,
+        ready=now.ready,
+        attempt=now.attempt,
+        restarts=now.restarts,
+        exit_code=now.exit_code,
+        reason=now.reason,
+        message=now.message,
+        host=now.node or host,
+        pid=known.pid if now.is_alive else None,
+        ended=known.ended if now.phase.is_final else None,
+    )
+
+
+def _as_it_was(blank: ReplicaView, status: Status, life: Life) -> ReplicaView:
+    stopped = life.phase is None and life.gone and status.phase.is_final
+    ended = life.phase or (ReplicaPhase.FAILED if stopped else blank.phase)
+    return replace(
+        blank,
+        phase=blank.phase if blank.phase is ReplicaPhase.SUCCEEDED else ended,
+        attempt=life.attempt,
+        restarts=life.restarts,
+        exit_code=life.exit_code,
+        reason=life.reason,
+        message="it was stopped when the job ended" if stopped else life.message,
+        pid=life.pid if life.ended is None else None,
+        started=life.ran or life.began,
+        ended=life.ended,
+    )

@@ -1,0 +1,234 @@
+"""What is shown of a job: the values that the Python face returns and that `--json` prints."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from bireme.model.pods import Resources
+from bireme.model.replicas import ReplicaPhase
+from bireme.model.status import Condition, Phase
+from bireme.runs.logreading import LogLine as LogLine
+from bireme.runs.records import RecordedEvent
+
+VERSION = 1
+"""Of everything that `--json` prints. It grows when a field changes or goes, not when one is added."""
+
+
+class Finding(StrEnum):
+    """What a diagnosis is about."""
+
+    WAITING = "waiting"
+    RESTARTED = "restarted"
+    FAILED = "failed"
+    INDEPENDENT = "independent"
+    """The ranks ended well, and never knew of each other."""
+
+
+class FirstError(Struct, frozen=True, kw_only=True):
+    """The earliest thing that went wrong in an attempt."""
+
+    replica: str
+    short: str
+    """The replica's name without its job's: `worker-1`."""
+    rank: int | None
+    host: str
+    attempt: int
+    exit_code: int | None
+    time: float
+    how: str
+    """How it ended: `ended with exit code 1`, `was killed by SIGKILL`."""
+    what: str = ""
+    """The error in a line: `ValueError: no such file`."""
+    traceback: str = ""
+    tail: tuple[str, ...] = ()
+    """The last lines that it printed, where there is no traceback."""
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """Why a job waits, restarted or failed."""
+
+    finding: Finding
+    summary: str
+    error: FirstError | None = None
+    advice: tuple[str, ...] = ()
+    """Lines to add or to type."""
+    more: str = ""
+    """The command that shows more."""
+
+
+class RoleView(Struct, frozen=True, kw_only=True):
+    """A replica type of a job."""
+
+    name: str
+    type: str
+    replicas: int
+    restart: str
+    resources: Resources
+    """Of each replica: millicores, bytes, and devices by name."""
+
+
+class ReplicaView(Struct, frozen=True, kw_only=True):
+    """One replica, whether it exists now or not."""
+
+    name: str
+    short: str
+    role: str
+    index: int
+    rank: int | None
+    phase: ReplicaPhase
+    ready: bool = False
+    attempt: int = 0
+    restarts: int = 0
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    host: str = ""
+    pid: int | None = None
+    started: float | None = None
+    ended: float | None = None
+
+
+class JobSummary(Struct, frozen=True, kw_only=True):
+    """A job in a list; times are seconds since 1970."""
+
+    id: str
+    """What verbs take: the name and, from its second run on, a number: `mnist#2`."""
+    name: str
+    number: int
+    kind: str
+    phase: Phase
+    ready: int
+    total: int
+    attempt: int
+    restarts: int
+    created: float
+    started: float | None
+    completed: float | None
+    exit_status: int | None
+    """What `bireme wait` exits with; None while the job has not ended."""
+    host: str
+    is_here: bool
+    """It belongs to this machine, so that the verbs act on it."""
+    has_runner: bool
+    expired: bool
+    """Its time to live after the end is over: lists leave it out."""
+    why: str
+    """Why it waits, restarts or failed, in a sentence."""
+
+    @property
+    def workers(self) -> str:
+        """How many replicas are ready, of how many: `2/2`."""
+        return f"{self.ready}/{self.total}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase.is_final
+
+    def age(self, now: float) -> float:
+        return max(0.0, now - self.created)
+
+
+class JobView(JobSummary, frozen=True, kw_only=True):
+    """Everything about a job."""
+
+    version: int = VERSION
+    api_version: str
+    crashes: int
+    crash_limit: int | None
+    """None means that any number is forgiven."""
+    evictions: int
+    eviction_limit: int
+    roles: tuple[RoleView, ...]
+    resources: Resources
+    """Of all replicas together."""
+    conditions: tuple[Condition, ...]
+    replicas: tuple[ReplicaView, ...]
+    events: tuple[RecordedEvent, ...]
+    diagnosis: Diagnosis | None
+    command: tuple[str, ...]
+    """Of the replica that leads."""
+    folder: str
+    """The run directory."""
+    cwd: str
+    python: str
+
+
+class JobList(Struct, frozen=True, kw_only=True):
+    """What `bireme ps --json` prints."""
+
+    version: int = VERSION
+    jobs: tuple[JobSummary, ...]
+    warm: tuple[WarmView, ...] = ()
+
+
+class WarmView(Struct, frozen=True, kw_only=True):
+    """A warm interpreter that waits for the next run."""
+
+    pid: int
+    memory: int
+    """Bytes."""
+    modules: tuple[str, ...]
+
+
+class CheckedJob(Struct, frozen=True, kw_only=True):
+    """A manifest that was found valid."""
+
+    kind: str
+    name: str
+    file: str
+    line: int
+    replicas: dict[str, int]
+    """How many, by role."""
+    here: str = ""
+    """What stands in the way of running it on this machine; empty if nothing does."""
+    notes: tuple[str, ...] = ()
+
+
+class CheckView(Struct, frozen=True, kw_only=True):
+    """What `bireme check --json` prints."""
+
+    version: int = VERSION
+    jobs: tuple[CheckedJob, ...]
+    warnings: tuple[str, ...]
+
+
+class JobViews(Struct, frozen=True, kw_only=True):
+    """What verbs that take several names print with `--json`."""
+
+    version: int = VERSION
+    jobs: tuple[JobView, ...]
+
+
+class LogRecord(Struct, frozen=True, kw_only=True):
+    """A line of `bireme logs --json`."""
+
+    version: int = VERSION
+    time: float
+    replica: str
+    container: str
+    stream: str
+    text: str
+
+
+class ManifestList(Struct, frozen=True, kw_only=True):
+    """What `bireme render --json` prints."""
+
+    version: int = VERSION
+    manifests: tuple[dict[str, object], ...]
+
+
+class ErrorView(Struct, frozen=True, kw_only=True):
+    """A kind of error."""
+
+    code: str
+    exit_status: int
+    explanation: str
+
+
+class ErrorList(Struct, frozen=True, kw_only=True):
+    """What `bireme explain --json` prints."""
+
+    version: int = VERSION
+    errors: tuple[ErrorView, ...]

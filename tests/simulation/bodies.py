@@ -1,0 +1,163 @@
+"""How does a simulated replica live: its programs run, end, are started again in place, and are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from bireme.core import podlife
+from bireme.core.podlife import ContainerState, InPlace
+from bireme.model.decisions import Start
+from bireme.model.replicas import Loss, Replica, ReplicaPhase
+from tests.simulation.clock import Clock
+from tests.simulation.profiles import Profile
+
+CODES = (1, 2, 127, 134, 137, 139, 143, 255)
+"""Exit codes of programs that crash."""
+HANGING = 1e9
+"""Seconds until a program ends that never does."""
+
+
+class Body:
+    """One replica that was started, as it truly is."""
+
+    def __init__(self, uid: str, start: Start, node: int) -> None:
+        self.uid, self.node = uid, node
+        self.name, self.role, self.index, self.attempt = start.replica, start.role, start.index, start.attempt
+        self.start = start
+        self.states: dict[str, ContainerState] = {}
+        self.phase = ReplicaPhase.PENDING
+        self.ready = False
+        self.restarts = 0
+        self.exit_code: int | None = None
+        self.loss = Loss.CRASH
+        self.stopping = False
+        self.abandoned = False
+        self.crashes = 0
+        """Programs that ended and were or should have been started again."""
+        self.misfortune = False
+        """It was taken by something other than its own exit and our own wish."""
+        self.endless = False
+
+    @property
+    def alive(self) -> bool:
+        return not self.phase.is_final
+
+    @property
+    def policy(self) -> InPlace:
+        if self.start.restarts_always:
+            return InPlace.ALWAYS
+        return InPlace.ON_FAILURE if self.start.restarts_in_place else InPlace.NEVER
+
+    def shown(self, *, reachable: bool) -> Replica:
+        """What is known of it where its node answers, or does not."""
+        phase = self.phase if reachable else ReplicaPhase.UNKNOWN
+        return Replica(
+            name=self.name,
+            role=self.role,
+            index=self.index,
+            attempt=self.attempt,
+            uid=self.uid,
+            phase=phase,
+            ready=self.ready and reachable,
+            stopping=self.stopping,
+            abandoned=self.abandoned and phase is ReplicaPhase.UNKNOWN,
+            restarts=self.restarts,
+            loss=self.loss,
+            exit_code=self.exit_code,
+            node=str(self.node),
+        )
+
+
+class Kubelet:
+    """Runs bodies; while there is chaos their programs crash and hang, afterwards they succeed."""
+
+    def __init__(self, clock: Clock, rng: Random, profile: Profile, changed: Callable[[Body], None]) -> None:
+        self._clock, self._rng, self._profile, self._changed = clock, rng, profile, changed
+        self.calm = False
+
+    def begin(self, body: Body) -> None:
+        """The replica is placed and its first program starts."""
+        if body.alive and not body.states and not body.stopping:
+            self._advance(body)
+
+    def stop(self, body: Body, grace: float) -> None:
+        """Ask the programs to end, and kill them after the grace."""
+        body.stopping = True
+        reaction = self._rng.random()
+        if reaction < 0.5:
+            self._clock.after(min(grace, self._rng.random()), lambda: self.finish(body, 143))
+        elif reaction < 0.7:
+            self._clock.after(min(grace, 2.0 * self._rng.random()), lambda: self.finish(body, 0))
+        self._clock.after(grace, lambda: self.finish(body, 137))
+
+    def finish(self, body: Body, code: int, loss: Loss = Loss.CRASH) -> None:
+        """Every program of the replica ends now, and none is started again."""
+        if not body.alive:
+            return
+        body.phase = ReplicaPhase.FAILED if code else ReplicaPhase.SUCCEEDED
+        body.ready = False
+        body.exit_code, body.loss = code, loss
+        self._changed(body)
+
+    def hurry(self, body: Body) -> None:
+        """Chaos is over: whoever hangs, and whoever works, comes to its end."""
+        for name, state in body.states.items():
+            if state.running and not self._lasts(body, name):
+                self._end_after(body, name, 1.0 + 9.0 * self._rng.random(), 0)
+
+    def _advance(self, body: Body) -> None:
+        if not body.alive or body.stopping:
+            return
+        now = self._clock.now
+        life = podlife.decide(body.start.pod, body.policy, body.start.main, body.states, now)
+        for name in life.start:
+            body.states[name] = podlife.started(body.states.get(name, ContainerState()), now)
+            self._run(body, name)
+        for name in life.stop:
+            body.states[name] = podlife.ended(body.states[name], 143, now)
+        if life.wake_at is not None:
+            self._clock.after(life.wake_at - now, lambda: self._advance(body))
+        body.phase, body.restarts, body.exit_code = life.phase, life.restarts, life.exit_code
+        body.ready = not life.phase.is_final and all(
+            name in body.states and body.states[name].running for name in self._names(body)
+        )
+        body.crashes = max(body.crashes, life.restarts + (life.phase is ReplicaPhase.FAILED))
+        self._changed(body)
+        if life.phase is ReplicaPhase.PENDING and life.start:
+            self._clock.after(0.1, lambda: self._advance(body))  # A sidecar runs: the next one may start.
+
+    def _run(self, body: Body, name: str) -> None:
+        """A program runs for a while, and what comes of it is drawn now."""
+        rng, profile = self._rng, self._profile
+        duration = rng.expovariate(1 / profile.work)
+        code = 0
+        if not self.calm:
+            fate = rng.random()
+            if fate < profile.crash:
+                code = rng.choice(CODES)
+            elif fate < profile.crash + profile.hang:
+                duration = HANGING
+        else:
+            duration = min(duration, 20.0)
+        if code == 0 and self._lasts(body, name):
+            duration = HANGING
+        self._end_after(body, name, duration, code)
+
+    def _end_after(self, body: Body, name: str, duration: float, code: int) -> None:
+        run = body.states[name].ended
+        self._clock.after(duration, lambda: self._ended(body, name, run, code))
+
+    def _ended(self, body: Body, name: str, run: int, code: int) -> None:
+        state = body.states[name]
+        if not body.alive or body.stopping or not state.running or state.ended != run:
+            return
+        body.states[name] = podlife.ended(state, code, self._clock.now)
+        self._advance(body)
+
+    def _lasts(self, body: Body, name: str) -> bool:
+        """Whether the program runs until it is stopped."""
+        return name == "proxy" or (body.endless and name == body.start.main)
+
+    def _names(self, body: Body) -> list[str]:
+        return [one.name for one in body.start.pod.containers]

@@ -1,0 +1,138 @@
+"""Which jobs are simulated: valid ones of every kind, at random."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec.structs import replace
+
+from bireme import kinds
+from bireme.kinds import mpi_spec
+from bireme.model.job import CleanPods, Job, Kind, Naming, Restart, Role, RunPolicy, Unit
+from bireme.model.pods import Container, PodSpec, Resources
+
+NAME = "mnist"
+LONGEST_DEADLINE = 900
+
+_ANY = (Restart.ALWAYS, Restart.ON_FAILURE, Restart.NEVER, Restart.EXIT_CODE)
+_RESTARTS = {
+    Kind.BATCH: (Restart.RECREATE, Restart.ON_FAILURE),
+    mpi_spec.V2BETA1: (Restart.NEVER, Restart.ON_FAILURE),
+}
+
+
+def draw(rng: Random) -> Job:
+    """A job at random, complete and valid."""
+    kind = rng.choice(tuple(kinds.MODULES))
+    module = kinds.module(kind)
+    version = rng.choice(module.API_VERSIONS)
+    job = module.defaults(
+        Job(
+            kind=kind,
+            api_version=version,
+            name=NAME,
+            uid="job",
+            roles=tuple(_role(rng, kind, version, *one) for one in _roles(rng, kind)),
+            policy=_policy(rng),
+            unit=rng.choice((Unit.REPLICA, Unit.REPLICA, Unit.GANG)),
+            options=_options(rng, kind),
+            torchrun_environment=kind is Kind.PYTORCH and rng.random() < 0.3,
+        )
+    )
+    problems = list(module.validate(job))
+    assert not problems, problems
+    return _that_ends(rng, job)
+
+
+def scaled(rng: Random, job: Job) -> Job:
+    """The same job with another number of workers, as a user edits it."""
+    if job.kind is Kind.BATCH:
+        options = {**job.options, "parallelism": rng.randint(1, 4)}
+        return kinds.module(job.kind).defaults(replace(job, options=options))
+    count = rng.randint(1, 5)
+    roles = tuple(replace(one, replicas=count) if one.name == "worker" else one for one in job.roles)
+    return replace(job, roles=roles)
+
+
+def serves(job: Job, role: str) -> bool:
+    """Whether programs of a role never end by themselves: parameter servers, and workers of MPI."""
+    return role == "ps" or (job.kind is Kind.MPI and role == "worker")
+
+
+def _roles(rng: Random, kind: Kind) -> list[tuple[str, int]]:
+    many = rng.randint(1, 4)
+    match kind:
+        case Kind.BATCH:
+            return [("Pod", 1)]
+        case Kind.JAX:
+            return [("Worker", many)]
+        case Kind.MPI:
+            return [("Launcher", 1), ("Worker", many)]
+        case Kind.XGBOOST:
+            return [("Master", 1), ("Worker", many)] if rng.random() < 0.8 else [("Master", 1)]
+        case Kind.PYTORCH | Kind.PADDLE:
+            return [("Master", 1), ("Worker", many)] if rng.random() < 0.5 else [("Worker", many)]
+        case Kind.TENSORFLOW:
+            chief = rng.choice(([], [("Chief", 1)], [("Master", 1)]))
+            more = [one for one in (("PS", rng.randint(1, 2)), ("Evaluator", 1)) if rng.random() < 0.4]
+            return [*chief, *more, ("Worker", many)]
+
+
+def _role(rng: Random, kind: Kind, version: str, type: str, replicas: int) -> Role:
+    module = kinds.module(kind)
+    port, number = module.PORT
+    main = Container(
+        name=module.MAIN or "main",
+        command=("train",),
+        args=(f"--master={NAME}-master-0:{number}",),
+        ports={port: number} if port else {},
+        requests=Resources(cpu=1000),
+    )
+    others = (Container("helper"),) if rng.random() < 0.1 else ()
+    inits = tuple(
+        one for one in (Container("prepare"), Container("proxy", sidecar=True)) if rng.random() < 0.08
+    )
+    naming = {"Launcher": Naming.ROLE, "Pod": Naming.INDEX}
+    return Role(
+        name=type.lower(),
+        type=type,
+        replicas=replicas,
+        restart=rng.choice(_RESTARTS.get(kind, _RESTARTS.get(version, _ANY))),
+        pod=PodSpec((main, *others), inits, grace=rng.choice((0.0, 2.0, 30.0))),
+        main=main.name,
+        naming=naming.get(type, Naming.ROLE_AND_INDEX),
+    )
+
+
+def _policy(rng: Random) -> RunPolicy:
+    return RunPolicy(
+        clean_pods=rng.choice(tuple(CleanPods)),
+        ttl=rng.choice((None, 0, 60)),
+        deadline=rng.choice((None, None, None, rng.randint(1, LONGEST_DEADLINE))),
+        backoff_limit=rng.choice((None, None, 0, 1, 3, 6)),
+        eviction_limit=rng.choice((20, 20, 0, 3)),
+        linger=rng.choice((None, 0.0, 30.0)),
+        suspend=rng.random() < 0.05,
+    )
+
+
+def _options(rng: Random, kind: Kind) -> dict[str, object]:
+    match kind:
+        case Kind.BATCH:
+            completions = rng.choice((None, rng.randint(1, 6)))
+            indexed = completions is not None and rng.random() < 0.5
+            mode = {"completionMode": "Indexed"} if indexed else {}
+            return {"parallelism": rng.randint(1, 4), "completions": completions, **mode}
+        case Kind.TENSORFLOW:
+            success = rng.choice(("", "AllWorkers"))
+            return {"successPolicy": success, "enableDynamicWorker": rng.random() < 0.3}
+        case _:
+            return {}
+
+
+def _that_ends(rng: Random, job: Job) -> Job:
+    """A program that is always started again never ends; then only a deadline ends its job."""
+    endless = any(one.restart is Restart.ALWAYS for one in job.roles) and job.unit is Unit.REPLICA
+    if not endless or job.policy.deadline is not None:
+        return job
+    return replace(job, policy=replace(job.policy, deadline=rng.randint(1, LONGEST_DEADLINE)))
