@@ -1,6 +1,6 @@
 """What does the tool itself cost: CPU time of `--help`, packages and megabytes of an install.
 
-    python -m benchmarks.cli
+python -m benchmarks.cli
 """
 
 from __future__ import annotations

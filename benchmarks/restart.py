@@ -45,19 +45,26 @@ def main() -> None:
             if took is not None:
                 mine.append(took)
             print(f"ours {number + 1}: {'lost' if took is None else f'{took * 1000:.0f} ms'}", flush=True)
-            while len(theirs) < chosen.rounds and tries < 4 * chosen.rounds and number * chosen.rounds >= tries:
+            while (
+                len(theirs) < chosen.rounds and tries < 4 * chosen.rounds and number * chosen.rounds >= tries
+            ):
                 tries += 1
                 took = _killed([*rival, "--master-port", str(29600 + tries), SCRIPT, STEPS], env, folder)
                 clean += took is not None
                 theirs += [] if took is None else [took]
-                print(f"torchrun {tries}: {'not clean' if took is None else f'{took * 1000:.0f} ms'}", flush=True)
+                print(
+                    f"torchrun {tries}: {'not clean' if took is None else f'{took * 1000:.0f} ms'}",
+                    flush=True,
+                )
                 break
     finally:
         subprocess.run([str(BIN / "bireme"), "doctor", "--end-warm"], env=env, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
     print(f"\nclean restarts: ours {len(mine)} of {chosen.ours}, torchrun {clean} of {tries}")
     if theirs and mine:
-        print(ratio_line("killed rank to next step", statistics.median(theirs), statistics.median(mine), 15.0))
+        print(
+            ratio_line("killed rank to next step", statistics.median(theirs), statistics.median(mine), 15.0)
+        )
 
 
 def _killed(words: list[str], env: dict[str, str], folder: Path) -> float | None:

@@ -37,7 +37,9 @@ def timed(words: list[str], env: Mapping[str, str], marks: Path) -> dict[str, fl
     return first
 
 
-def interleaved(rounds: int, ways: Mapping[str, Callable[[], dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
+def interleaved(
+    rounds: int, ways: Mapping[str, Callable[[], dict[str, float]]]
+) -> dict[str, list[dict[str, float]]]:
     """Take each way once a round, so that a slow minute of the machine hits all of them."""
     results: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     for number in range(rounds):

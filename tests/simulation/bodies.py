@@ -35,8 +35,6 @@ class Body:
         self.abandoned = False
         self.crashes = 0
         """Programs that ended and were or should have been started again."""
-        self.misfortune = False
-        """It was taken by something other than its own exit and our own wish."""
         self.endless = False
 
     @property
@@ -157,7 +155,7 @@ class Kubelet:
 
     def _lasts(self, body: Body, name: str) -> bool:
         """Whether the program runs until it is stopped."""
-        return name == "proxy" or (body.endless and name == body.start.main)
+        return name == "proxy" or (body.endless and name != "prepare")
 
     def _names(self, body: Body) -> list[str]:
         return [one.name for one in body.start.pod.containers]

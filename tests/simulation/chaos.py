@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tests.simulation import jobs
-from tests.simulation.engine import Engine
+from tests.simulation.engine import START, Engine
 from tests.simulation.place import Place
 from tests.simulation.profiles import Misfortune
 
@@ -16,13 +16,21 @@ class Chaos:
     def __init__(self, place: Place, engine: Engine) -> None:
         self._place, self._engine = place, engine
         self._clock, self._rng, self._profile = place.clock, place.rng, place.profile
-        self.over = False
+        self.over = self._relents = False
         self._clock.after(self._profile.chaos, self.calm)
         if self._profile.misfortunes:
             self._clock.after(self._pause(), self._strike)
 
+    def relent(self) -> None:
+        """The job has ended: its remains need not suffer for long."""
+        if not self._relents:
+            self._relents = True
+            self._clock.after(40.0, self.calm)
+
     def calm(self) -> None:
         """From now on everything goes well, and whoever was put aside comes back."""
+        if self.over:
+            return
         place = self._place
         self.over = place.calm = place.kubelet.calm = True
         for node in sorted(place.cut_off):
@@ -57,7 +65,7 @@ class Chaos:
             case Misfortune.SCALE:
                 self._place.edit(jobs.scaled(self._rng, self._place.job))
             case Misfortune.JUMP:
-                self._engine.offset += self._rng.choice((-300.0, -5.0, 5.0, 300.0))
+                self._engine.offset = START + self._rng.choice((-300.0, -5.0, 5.0, 300.0))
 
     def _strike_one(self, misfortune: Misfortune) -> None:
         place = self._place

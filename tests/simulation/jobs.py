@@ -109,8 +109,8 @@ def _policy(rng: Random) -> RunPolicy:
         clean_pods=rng.choice(tuple(CleanPods)),
         ttl=rng.choice((None, 0, 60)),
         deadline=rng.choice((None, None, None, rng.randint(1, LONGEST_DEADLINE))),
-        backoff_limit=rng.choice((None, None, 0, 1, 3, 6)),
-        eviction_limit=rng.choice((20, 20, 0, 3)),
+        backoff_limit=rng.choice((None, None, None, 0, 1, 4, 12)),
+        eviction_limit=rng.choice((20, 20, 20, 20, 0, 3)),
         linger=rng.choice((None, 0.0, 30.0)),
         suspend=rng.random() < 0.05,
     )

@@ -227,18 +227,18 @@ class Place:
         return [one for one in self.bodies.values() if one.alive]
 
     def evict(self, body: Body) -> None:
-        body.misfortune = True
+        self.ledger.taken.add(body.uid)
         self.kubelet.finish(body, 137, Loss.EVICTION)
 
     def vanish(self, body: Body) -> None:
         """Nothing is left of a replica, at once."""
-        body.misfortune = True
+        self.ledger.taken.add(body.uid)
         self.kubelet.finish(body, 137, Loss.EVICTION)
         self._bury(body)
 
     def delete(self, body: Body) -> None:
         """Somebody else removes a replica."""
-        body.misfortune = True
+        self.ledger.taken.add(body.uid)
         body.stopping = True
         self.remove(body, body.start.pod.grace)
         self._changed(body)
@@ -248,7 +248,7 @@ class Place:
         self.cut_off.add(node)
         for body in self.bodies.values():
             if body.node == node and body.alive:
-                body.misfortune = True
+                self.ledger.taken.add(body.uid)
                 self.clock.after(EVICTION_TIMEOUT, lambda body=body: self._expel(body))  # type: ignore[misc]
         self._show_node(node)
 

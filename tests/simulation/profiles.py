@@ -69,10 +69,10 @@ def draw(rng: Random) -> Profile:
 
     few = rng.choice((0, 1, 1, 2, 3, 9))
     return Profile(
-        chaos=rng.choice((60.0, 300.0, 900.0)),
+        chaos=rng.choice((60.0, 300.0, 1200.0)),
         misfortunes=tuple(one for one in Misfortune if rng.random() * 9 < few),
         pause=rng.choice((3.0, 10.0, 30.0)),
-        work=rng.choice((3.0, 15.0, 60.0)),
+        work=rng.choice((5.0, 20.0, 60.0, 200.0)),
         crash=some(0.7, 0.9),
         hang=some(0.3, 0.4),
         start_fault=some(0.25, 0.5),

@@ -27,19 +27,25 @@ class Ledger:
         self.witnessed: dict[str, int] = {}
         """Crashes that were seen, by uid."""
         self.resumes = 0
+        self.crashes = 0
+        self.taken: set[str] = set()
+        """Uids of those whom something other than their own exit and our own wish befell."""
+        self._crashes: dict[str, int] = {}
 
     def note(self, body: Body) -> None:
         self.bodies[body.uid] = body
+        self.crashes += body.crashes - self._crashes.get(body.uid, 0)
+        self._crashes[body.uid] = body.crashes
         if body.phase is ReplicaPhase.SUCCEEDED and not body.stopping:
             self.succeeded.add((body.name, body.attempt))
 
     @property
-    def crashes(self) -> int:
-        return sum(one.crashes for one in self.bodies.values())
-
-    @property
     def evictions(self) -> int:
-        return sum(1 for one in self.bodies.values() if one.misfortune)
+        return len(self.taken)
+
+    def living(self) -> list[Body]:
+        """Whoever lives as far as the place can know."""
+        return [one for one in self.bodies.values() if not one.phase.is_final and not one.abandoned]
 
 
 def check_record(
@@ -82,11 +88,13 @@ def check_action(
             lost = [one.name for one in seen.replicas if one.uid == action.uid and one.abandoned]
             _need(lost == [action.replica], f"{action.replica} is struck off and is not lost")
         case Release():
-            alive = [one.uid for one in ledger.bodies.values() if one.alive and not one.abandoned]
+            alive = [one.uid for one in ledger.living()]
             _need(not alive, f"resources are given back while {alive} live")
         case Admit():
             _need(not status.phase.is_final, "a finished job asks for resources")
             _need(action.attempt == status.attempt, "resources are asked for another attempt")
+            left_out = {one.name for one in ledger.living()} - {one.replica for one in action.demands}
+            _need(not left_out, f"resources of {left_out} are given back while they live")
 
 
 def check_end(ledger: Ledger, job: Job, status: Status, admission: object) -> None:
@@ -94,7 +102,7 @@ def check_end(ledger: Ledger, job: Job, status: Status, admission: object) -> No
     _need(
         status.phase.is_final, f"the job never ended: it is {status.phase} ({status.waiting}{status.trouble})"
     )
-    alive = [one.uid for one in ledger.bodies.values() if one.alive and not one.abandoned]
+    alive = [one.uid for one in ledger.living()]
     stays = job.policy.clean_pods == "None" and job.policy.linger is None
     _need(stays or not alive, f"{alive} outlive the job")
     _need(bool(alive) or admission is None, "resources are never given back")
@@ -147,10 +155,9 @@ def _check_start(ledger: Ledger, job: Job, status: Status, admission: object, st
     _need(start.attempt == status.attempt, f"{name} starts in attempt {start.attempt}")
     _need(name not in status.done, f"{name} starts although it is done")
     _check_budgets(job, status)
-    for one in ledger.bodies.values():
-        if one.alive and not one.abandoned:
-            _need(one.name != name, f"{name} starts while {one.uid} lives")
-            _need(one.attempt == start.attempt, f"attempt {start.attempt} starts while {one.uid} lives")
+    for one in ledger.living():
+        _need(one.name != name, f"{name} starts while {one.uid} lives")
+        _need(one.attempt == start.attempt, f"attempt {start.attempt} starts while {one.uid} lives")
     _need(isinstance(admission, Granted), f"{name} starts without admission")
     if isinstance(admission, Granted):
         wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))

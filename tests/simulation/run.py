@@ -79,6 +79,8 @@ def _live(clock: Clock, engine: Engine, chaos: Chaos) -> None:
         due = clock.next()
         if chaos.over and end is None:
             end = clock.now + PATIENCE
+        if not chaos.over and engine.place.status.completed is not None:
+            chaos.relent()
         if due is None or (end is not None and due > end):
             return
         clock.advance()

@@ -14,15 +14,15 @@ from bireme.cli.render_lines import Prefixes
 from bireme.cli.screen import Screen
 from bireme.cli.terminal import Terminal, columns
 from bireme.model.status import Phase
-from bireme.sdk.client import Client, JobHandle
+from bireme.sdk.client import JobHandle
 from bireme.sdk.following import Watch
 from bireme.sdk.views import Finding, JobView
 
 
-def conclude(client: Client, handles: Sequence[JobHandle], here: Terminal, *, live: bool, quiet: bool) -> int:
+def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, quiet: bool) -> int:
     """Follows jobs that were just started, and returns the status to exit with."""
     with follow.noted() as signals:
-        watches = [client.watch(one.id) for one in handles]
+        watches = [one.watch() for one in handles]
         names = ", ".join(one.id for one in handles)
         say(f"started {names}")
         ending = follow.follow(watches, _screen(here, live, quiet), _prefixes(watches, here), signals)
@@ -34,14 +34,14 @@ def conclude(client: Client, handles: Sequence[JobHandle], here: Terminal, *, li
             ending = Ending.TOLD
         match ending:
             case Ending.OVER:
-                return _over(client, watches, quiet)
+                return _over(handles, watches, quiet)
             case Ending.LEFT:
-                return _left(client, handles, signals)
+                return _left(handles, signals)
             case Ending.CLOSED:
                 _goes_on(handles)
                 return errors.Interrupted.exit_status
             case Ending.TOLD:
-                return _stop(client, handles, signals)
+                return _stop(handles)
 
 
 def told(view: JobView, *, named: bool) -> list[str]:
@@ -69,12 +69,12 @@ def status_of(views: Sequence[JobView]) -> int:
     return 0 if all(view.phase is Phase.SUCCEEDED for view in views) else errors.Interrupted.exit_status
 
 
-def _over(client: Client, watches: Sequence[Watch], quiet: bool) -> int:
+def _over(handles: Sequence[JobHandle], watches: Sequence[Watch], quiet: bool) -> int:
     there = [watch for watch in watches if watch.exists()]
     for watch in watches:
         if watch not in there:
             say(f"{watch.run.id} was removed while it ran")
-    views = [client.job(str(watch.run.id)) for watch in there]
+    views = [one.view() for one, watch in zip(handles, watches, strict=True) if watch in there]
     # The failed ones last: the first error is what is read first.
     for view in sorted(views, key=lambda view: view.phase is Phase.FAILED):
         if not quiet:
@@ -86,11 +86,11 @@ def _over(client: Client, watches: Sequence[Watch], quiet: bool) -> int:
     return status_of(views) if len(there) == len(watches) else errors.Interrupted.exit_status
 
 
-def _left(client: Client, handles: Sequence[JobHandle], signals: Signals) -> int:
+def _left(handles: Sequence[JobHandle], signals: Signals) -> int:
     _goes_on(handles)
     say(f"Ctrl-C again within {follow.SECOND_THOUGHTS:.0f} s stops it.")
     if follow.thinks_again(signals):
-        return _stop(client, handles, signals)
+        return _stop(handles)
     return errors.Interrupted.exit_status
 
 
@@ -99,10 +99,10 @@ def _goes_on(handles: Sequence[JobHandle]) -> None:
         say(f"{one.id} goes on without you. Come back with `bireme logs -f {one.id}`.")
 
 
-def _stop(client: Client, handles: Sequence[JobHandle], signals: Signals) -> int:
+def _stop(handles: Sequence[JobHandle]) -> int:
     for one in handles:
         _say_quietly(f"stopping {one.id}")
-        view = client.stop(one.id)
+        view = one.stop()
         if view.phase is Phase.SUSPENDED:
             _say_quietly(f"stopped {one.id}; `bireme resume {one.id}` goes on with it")
         else:

@@ -18,7 +18,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     views = []
     for name in names:
         before = client.job(name)
-        view = client.resume(name)
+        view = client.resume(before.key)
         views.append(view)
         if before.phase is Phase.SUSPENDED:
             say(f"{view.id} goes on; follow it with `bireme logs -f {view.id}`")

@@ -7,7 +7,6 @@ import click
 from bireme import errors
 from bireme.cli.opening import names, opened, say
 from bireme.cli.terminal import this_terminal
-from bireme.sdk.client import Client
 
 
 @click.command("rm", short_help="End jobs and delete what they left.")
@@ -21,12 +20,8 @@ def command(names: tuple[str, ...], yes: bool) -> None:
         if not view.is_over and not yes and not _agreed(view.id, str(view.phase)):
             say(f"{view.id} is left as it is")
             continue
-        _remove(client, view.id)
-
-
-def _remove(client: Client, id: str) -> None:
-    client.remove(id)
-    say(f"removed {id}")
+        client.remove(view.key)
+        say(f"removed {view.id}")
 
 
 def _agreed(id: str, phase: str) -> bool:

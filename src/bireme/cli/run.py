@@ -14,7 +14,7 @@ from bireme.cli import script_options, supplying, terminal
 from bireme.cli.conclusion import conclude
 from bireme.cli.opening import as_json, opened, print_json, say
 from bireme.sdk import orders
-from bireme.sdk.client import Client, JobHandle
+from bireme.sdk.client import JobHandle
 from bireme.sdk.orders import Ordered, Scene, Script
 from bireme.sdk.views import JobViews
 
@@ -112,11 +112,11 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     for note in dict.fromkeys(note for one in handles for note in one.notes):
         say(f"note: {note}")
     if asked.detach:
-        _leave(client, handles, asked)
+        _leave(handles, asked)
         return
-    status = conclude(client, handles, here, live=here.stderr and not has_debugger, quiet=asked.as_json)
+    status = conclude(handles, here, live=here.stderr and not has_debugger, quiet=asked.as_json)
     if asked.as_json:
-        _print(client, handles)
+        _print(handles)
     sys.exit(status)
 
 
@@ -185,14 +185,14 @@ def _with_debugger(scene: Scene) -> Scene:
     return Scene(scene.cwd, {**debugger, "BIREME_TERMINAL": name})
 
 
-def _leave(client: Client, handles: tuple[JobHandle, ...], asked: Asked) -> None:
+def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:
     if asked.as_json:
-        _print(client, handles)
+        _print(handles)
         return
     for one in handles:
         print(one.id, flush=True)
         say(f"{one.id} goes on without you; follow it with `bireme logs -f {one.id}`")
 
 
-def _print(client: Client, handles: tuple[JobHandle, ...]) -> None:
-    print_json(JobViews(jobs=tuple(client.job(one.id) for one in handles)))
+def _print(handles: tuple[JobHandle, ...]) -> None:
+    print_json(JobViews(jobs=tuple(one.view() for one in handles)))

@@ -21,7 +21,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     views = []
     for name in names:
         before = client.job(name)
-        view = client.stop(name)
+        view = client.stop(before.key)
         views.append(view)
         if before.is_over:
             say(f"{view.id} had ended already: {view.phase}")

@@ -11,7 +11,7 @@ from bireme import kinds
 from bireme.core import backoff, cleanup, losses, wiring
 from bireme.core.restart import GANG
 from bireme.model.decisions import Admit, Decision, Event, EventType, Start
-from bireme.model.job import Job, Member
+from bireme.model.job import Job, Member, Unit
 from bireme.model.replicas import Granted, Observation, Replica, ReplicaPhase, Waiting
 from bireme.model.status import Retry, Status
 
@@ -96,27 +96,36 @@ class _Muster(Struct, frozen=True):
         return [one for one in self.members if one.name not in there]
 
     @property
+    def claimants(self) -> tuple[Member, ...]:
+        """Whoever needs resources: those who are wanted, and those who leave for as long as they live."""
+        names = {one.name for one in self.members}
+        leaving = [one for one in self.observation.replicas if one.is_alive and one.name not in names]
+        known = [one for one in leaving if self.job.role(one.role) is not None]
+        return (*self.members, *(Member(one.name, one.role, one.index) for one in known))
+
+    @property
     def ready(self) -> frozenset[str]:
         return frozenset(one.name for one in self.observation.replicas if one.ready and not one.stopping)
 
 
 def _bring_in(muster: _Muster, now: float) -> Decision:
     job, status, missing = muster.job, muster.status, muster.missing
-    granted = _granted(status, muster.observation, missing)
+    granted = _granted(muster, missing)
     if missing and granted is None:
         status = replace(status, waiting=_queued(muster.observation))
-        return Decision(status, (_admit(job, status, muster.members),), wake_at=now + ASK_AGAIN)
+        return Decision(status, (_admit(muster),), wake_at=now + ASK_AGAIN)
     settled = not missing and not muster.observation.faults
     status = replace(status, waiting="", trouble="" if settled else status.trouble)
     if granted is None:
         return Decision(status)
     due = [one for one in missing if _may_start(muster, one, now)]
     starts = tuple(wiring.start(job, one, status.attempt, granted.addresses) for one in due)
-    surplus = _surplus(muster, granted)
+    # Resources of those who are gone and not wanted are given back.
+    surplus = granted.replicas - {one.name for one in muster.claimants}
     waited_for = {GANG, *(one.name for one in missing)} if missing else set[str]()
     return Decision(
         status,
-        (*starts, _admit(job, status, muster.members)) if surplus else starts,
+        (*starts, _admit(muster)) if surplus else starts,
         _created(job, starts),
         files=kinds.module(job.kind).files(job, muster.ready, granted.addresses),
         wake_at=min((at for at in _timers(status, waited_for) if at > now), default=None),
@@ -130,23 +139,20 @@ def _queued(observation: Observation) -> str:
     return observation.admission.reason
 
 
-def _surplus(muster: _Muster, granted: Granted) -> bool:
-    """Whether resources are held for somebody who is neither wanted nor there any more."""
-    names = {one.name for one in muster.members} | {one.name for one in muster.observation.replicas}
-    return not granted.replicas <= names
-
-
-def _granted(status: Status, observation: Observation, missing: list[Member]) -> Granted | None:
-    admission = observation.admission
-    if not isinstance(admission, Granted) or admission.attempt != status.attempt:
+def _granted(muster: _Muster, missing: list[Member]) -> Granted | None:
+    """The admission that lets the missing start; a gang starts nobody while it lacks room for anybody."""
+    admission = muster.observation.admission
+    if not isinstance(admission, Granted) or admission.attempt != muster.status.attempt:
         return None
-    return admission if all(one.name in admission.replicas for one in missing) else None
+    needy = muster.members if missing and muster.job.unit is Unit.GANG else missing
+    done = muster.status.done
+    return admission if all(one.name in admission.replicas or one.name in done for one in needy) else None
 
 
-def _admit(job: Job, status: Status, members: tuple[Member, ...]) -> Admit:
-    done = frozenset(status.done)
-    demands = (wiring.demand(job, one, done) for one in members)
-    return Admit(status.attempt, tuple(one for one in demands if one is not None))
+def _admit(muster: _Muster) -> Admit:
+    done = frozenset(muster.status.done)
+    demands = (wiring.demand(muster.job, one, done) for one in muster.claimants)
+    return Admit(muster.status.attempt, tuple(one for one in demands if one is not None))
 
 
 def _may_start(muster: _Muster, member: Member, now: float) -> bool:

@@ -20,8 +20,10 @@ def note_done(job: Job, status: Status, observation: Observation) -> Status:
         for one in observation.replicas
         if one.attempt == status.attempt and one.phase is ReplicaPhase.SUCCEEDED and not one.stopping
     }
+    known = finished.union(status.done)
+    if not known:
+        return status
     declared = [member.name for member in members(job)]
-    known = set(status.done) | finished
     return replace(status, done=tuple(name for name in declared if name in known))
 
 

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         host, command = split(arguments[1:])
     except ValueError as error:
-        print("bireme: %s" % error, file=sys.stderr)
+        print(f"bireme: {error}", file=sys.stderr)
         return 255
     return _ask(arguments[0], host, command)
 
@@ -57,13 +57,13 @@ def _ask(path: str, host: str, command: List[str]) -> int:
         channel.send({"op": "exec", "host": host, "command": " ".join(command)}, (0, 1, 2))
         answer = channel.receive()
     except (OSError, wire.WireError) as error:
-        print("bireme: the runner does not answer: %s" % error, file=sys.stderr)
+        print(f"bireme: the runner does not answer: {error}", file=sys.stderr)
         return 255
     if answer is None:
         print("bireme: the runner is gone", file=sys.stderr)
         return 255
     if "error" in answer:
-        print("bireme: %s" % answer["error"], file=sys.stderr)
+        print("bireme: " + str(answer["error"]), file=sys.stderr)
     return int(answer.get("code", 255))
 
 

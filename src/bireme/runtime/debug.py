@@ -13,7 +13,8 @@ def set_trace() -> None:
     frame = sys._getframe(1)
     path = os.environ.get("BIREME_TERMINAL", "")
     try:
-        terminal = open(path, "r+", buffering=1, encoding="utf-8", errors="replace") if path else None
+        # Open for as long as the debugger lives, which is as long as the process.
+        terminal = open(path, "r+", buffering=1, encoding="utf-8") if path else None  # noqa: SIM115
     except OSError:
         terminal = None
     if terminal is None:

@@ -32,7 +32,9 @@ class Pools:
 def find() -> Pools:
     """Looks through the libraries that are loaded now."""
     paths = sorted(linux.loaded_libraries())
-    openmp = [_function(path, ("omp_set_num_threads",)) for path in paths if _OPENMP.search(path)]
+    # Torch's own OpenMP is set through torch, which keeps a number of its own beside it.
+    others = [path for path in paths if "/torch/lib/" not in path]
+    openmp = [_function(path, ("omp_set_num_threads",)) for path in others if _OPENMP.search(path)]
     openblas = [_function(path, _BLAS_SETTERS) for path in paths if _OPENBLAS.search(path)]
     return Pools(tuple(f for f in openmp if f), tuple(f for f in openblas if f))
 
@@ -43,15 +45,24 @@ def resize(pools: Pools, env: Mapping[str, str]) -> None:
     if openmp is not None:
         for setter in pools.openmp:
             setter(openmp)
-        torch: Any = sys.modules.get("torch")  # Any: imported by the zygote where the user has it, never here
-        if torch is not None:
-            # With MKL, torch follows MKL, which takes no more threads than there are cores.
-            most = torch.get_num_threads() if torch.backends.mkl.is_available() else openmp
-            torch.set_num_threads(min(openmp, most))
+        _resize_torch(openmp)
     openblas = _number(env, "OPENBLAS_NUM_THREADS") or _number(env, "GOTO_NUM_THREADS") or openmp or _cores()
+    openblas = min(openblas, _cores())
     if openblas > 1:
         for setter in pools.openblas:
             setter(openblas)
+
+
+def _resize_torch(number: int) -> None:
+    torch: Any = sys.modules.get("torch")  # Any: imported by the zygote where the user has it, never here
+    if torch is None:
+        return
+    now = torch.get_num_threads()
+    # With MKL, torch follows MKL, which takes no more threads than there are cores.
+    wanted = min(number, now) if torch.backends.mkl.is_available() else number
+    # Setting what is so already would start a second pool, which a fresh process has not.
+    if wanted != now:
+        torch.set_num_threads(wanted)
 
 
 def _function(path: str, names: Tuple[str, ...]) -> Any:

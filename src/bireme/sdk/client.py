@@ -33,10 +33,12 @@ Since = float | datetime | timedelta | None
 
 
 class JobHandle:
-    """A job that was started, by its id; it is only a name, and may be dropped at any time."""
+    """A job that was started; it is only a name, and may be dropped at any time."""
 
-    def __init__(self, client: Client, id: str, notes: tuple[str, ...] = ()) -> None:
-        self.id = id
+    def __init__(self, client: Client, run: RunDirectory, notes: tuple[str, ...] = ()) -> None:
+        self.id = str(run.id)
+        self.key = f"{run.id.name}#{run.id.number}"
+        """Names this very run, even when its job is run again."""
         self.notes = notes
         """What a person should know: what was changed, what is not used here."""
         self._client = client
@@ -45,22 +47,25 @@ class JobHandle:
         return f"JobHandle({self.id!r})"
 
     def view(self) -> JobView:
-        return self._client.job(self.id)
+        return self._client.job(self.key)
 
     def wait(self, timeout: float | None = None) -> JobView:
-        return self._client.wait(self.id, timeout)
+        return self._client.wait(self.key, timeout)
 
     def logs(self, replica: str | None = None, *, follow: bool = False) -> Iterator[LogLine]:
-        return self._client.logs(self.id, replica, follow=follow)
+        return self._client.logs(self.key, replica, follow=follow)
+
+    def watch(self) -> Watch:
+        return self._client.watch(self.key)
 
     def stop(self) -> JobView:
-        return self._client.stop(self.id)
+        return self._client.stop(self.key)
 
     def resume(self) -> JobView:
-        return self._client.resume(self.id)
+        return self._client.resume(self.key)
 
     def remove(self) -> None:
-        self._client.remove(self.id)
+        self._client.remove(self.key)
 
 
 class Client:
@@ -272,7 +277,7 @@ class Client:
 
     def _start(self, order: Order) -> JobHandle:
         submitted = submit.submit(self.home, order)
-        return JobHandle(self, str(submitted.run.id), submitted.notes)
+        return JobHandle(self, submitted.run, submitted.notes)
 
     def _check(self, order: Order, file: str, line: int) -> CheckedJob:
         here = ""

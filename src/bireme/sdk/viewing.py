@@ -12,7 +12,7 @@ from bireme.model.job import Job, Member, members
 from bireme.model.pods import Resources
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
-from bireme.runs import machine
+from bireme.runs import directory, machine
 from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Context, Machine
 from bireme.sdk import diagnosis, evidence, history, ranks
@@ -70,7 +70,7 @@ def explained(run: RunDirectory) -> Diagnosis | None:
     """Why the run waits, restarted or failed, with the last lines of a rank that left no traceback."""
     found = diagnosis.diagnose(
         Evidence(
-            id=str(run.id),
+            id=id_of(run),
             job=run.desired().job,
             status=run.status(),
             host=run.context().machine.host,
@@ -83,6 +83,13 @@ def explained(run: RunDirectory) -> Diagnosis | None:
     error = found.error
     lines = evidence.tail(run, error.replica, error.time + 2 * diagnosis.SLACK)
     return replace(found, error=replace(error, tail=lines))
+
+
+def id_of(run: RunDirectory) -> str:
+    """What verbs take for this run: a name alone means the newest run, so older ones are numbered."""
+    last = directory.newest(run.home, run.id.name)
+    is_newest = last is None or last.id.number <= run.id.number
+    return str(run.id) if is_newest else f"{run.id.name}#{run.id.number}"
 
 
 def seen(folder: Path) -> Observation:
@@ -127,13 +134,13 @@ def leading_command(job: Job) -> tuple[str, ...]:
     return (*chosen.container.command, *chosen.container.args) if chosen else ()
 
 
-def why(status: Status, host: str, is_here: bool) -> str:
+def why(id: str, status: Status, host: str, is_here: bool) -> str:
     """Why a job is not simply running, in a sentence; empty if there is nothing to say."""
     match status.phase:
         case Phase.QUEUED:
             return status.waiting
         case Phase.SUSPENDED:
-            return "stopped; `bireme resume` goes on"
+            return f"stopped; `bireme resume {id}` goes on"
         case Phase.FAILED:
             condition = status.condition(ConditionType.FAILED)
             return condition.message if condition else ""
@@ -149,13 +156,13 @@ def why(status: Status, host: str, is_here: bool) -> str:
 
 
 def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, status: Status) -> JobSummary:
-    phase = status.phase
+    id, phase = id_of(run), status.phase
     present = [one for one in seen(run.path).replicas if one.attempt == status.attempt]
     is_here = context.is_of(here)
     has_runner = not phase.is_final and run.is_held()
     alive = has_runner or not is_here
     return JobSummary(
-        id=str(run.id),
+        id=id,
         name=run.id.name,
         number=run.id.number,
         kind=str(job.kind),
@@ -172,7 +179,7 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
         is_here=is_here,
         has_runner=has_runner,
         expired=status.expired,
-        why=why(status, context.machine.host, is_here),
+        why=why(id, status, context.machine.host, is_here),
     )
 
 

@@ -94,7 +94,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """A job in a list; times are seconds since 1970."""
 
     id: str
-    """What verbs take: the name and, from its second run on, a number: `mnist#2`."""
+    """What verbs take: the name, with a number where the name alone means another run: `mnist#2`."""
     name: str
     number: int
     kind: str
@@ -116,6 +116,11 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """Its time to live after the end is over: lists leave it out."""
     why: str
     """Why it waits, restarts or failed, in a sentence."""
+
+    @property
+    def key(self) -> str:
+        """Names this very run for ever: its id alone may mean a newer one tomorrow."""
+        return f"{self.name}#{self.number}"
 
     @property
     def workers(self) -> str:

@@ -285,21 +285,48 @@ def test_a_gang_is_scaled_without_a_new_attempt() -> None:
     assert (world.status.attempt, world.status.crashes) == (0, 0)
 
 
-def test_resources_of_those_who_were_scaled_away_are_given_back() -> None:
-    world = busy(3)
+def test_resources_of_those_who_were_scaled_away_are_given_back_when_they_are_gone() -> None:
+    world = busy(4)
     before = granted(world.job)
-    world.look(running("worker-0"), running("worker-1"), running("worker-2"))
+    both = running("worker-0"), running("worker-1")
+    world.look(*both, running("worker-2"), running("worker-3"))
     world.scale("worker", 2)
 
-    dying = world.look(
-        running("worker-0"), running("worker-1"), stopping("worker-2"), at=1.0, admission=before
-    )
-    gone = world.look(running("worker-0"), running("worker-1"), at=2.0, admission=before)
-    settled = world.look(running("worker-0"), running("worker-1"), at=3.0)
+    dying = world.look(*both, stopping("worker-2"), stopping("worker-3"), at=1.0, admission=before)
+    half = world.look(*both, stopping("worker-3"), at=2.0, admission=before)
+    fewer = Granted(0, before.replicas - {"mnist-worker-2"})
+    gone = world.look(*both, at=3.0, admission=fewer)
+    settled = world.look(*both, at=4.0)
 
     assert others(dying) == []
+    assert others(half) == [Admit(0, (demand(0), demand(1), demand(3)))]
     assert others(gone) == [Admit(0, (demand(0), demand(1)))]
     assert others(settled) == []
+
+
+def test_who_is_leaving_keeps_its_resources_while_others_are_asked_for() -> None:
+    world = busy(3)
+    world.look(*(running(f"worker-{index}") for index in range(3)))
+    world.scale("worker", 2)
+    world.look(*(running(f"worker-{index}") for index in range(3)), at=1.0)
+
+    decision = world.look(running("worker-0"), stopping("worker-2"), at=2.0, admission=None)
+
+    assert others(decision) == [Admit(0, (demand(0), demand(1), demand(2)))]
+
+
+def test_a_gang_starts_nobody_without_the_resources_of_one_who_leaves_and_is_wanted_again() -> None:
+    world = busy(3, unit=Unit.GANG)
+    three = running("worker-0"), running("worker-1"), running("worker-2")
+    world.look(*three)
+    world.scale("worker", 2)
+    world.look(*three, at=1.0)
+    world.scale("worker", 4)
+    part = Granted(0, frozenset({"mnist-worker-0", "mnist-worker-1", "mnist-worker-3"}))
+
+    decision = world.look(running("worker-0"), running("worker-1"), stopping("worker-2"), admission=part)
+
+    assert decision.actions == (Admit(0, tuple(demand(index) for index in range(4))),)
 
 
 def test_one_that_was_scaled_away_comes_back_after_it_is_gone() -> None:

@@ -122,6 +122,15 @@ def test_one_elastic_bound_stands_for_the_other(written: dict[str, int], nodes: 
     assert f"PET_NNODES={nodes}" in environment(place(given, "worker"))
 
 
+def test_a_master_alone_counts_as_one_elastic_worker() -> None:
+    given = job(Kind.PYTORCH, role("Master"), options={"elasticPolicy": {}})
+
+    elastic = pytorch.options(given).elastic_policy
+
+    assert elastic is not None
+    assert (elastic.min_replicas, elastic.max_replicas) == (1, 1)
+
+
 def test_a_rank_can_have_the_whole_environment_of_torchrun() -> None:
     given = job(
         Kind.PYTORCH,
@@ -195,6 +204,33 @@ def test_a_rank_can_have_the_whole_environment_of_torchrun() -> None:
 )
 def test_outcome(given: Job, seen: Tally, verdict: Verdict) -> None:
     assert pytorch.outcome(given, seen) == verdict
+
+
+RANKS = job(Kind.PYTORCH, role("Master"), role("Worker"), name="ddp", torchrun_environment=True)
+BOTH = ("ddp-master-0", "ddp-worker-0")
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict"),
+    [
+        (tally(), Undecided()),
+        (tally(worker=Counts(active=1)), Running("PyTorchJob ddp is running.")),
+        (
+            tally(BOTH[:1], master=Counts(succeeded=1), worker=Counts(active=1)),
+            Running("PyTorchJob ddp is running."),
+        ),
+        (
+            tally(BOTH, master=Counts(succeeded=1), worker=Counts(succeeded=1)),
+            Succeeded("PyTorchJob ddp is successfully completed."),
+        ),
+        (
+            tally(BOTH[:1], master=Counts(succeeded=1), worker=Counts(failed=1)),
+            Failed("PyTorchJob ddp is failed because 1 Worker replica(s) failed."),
+        ),
+    ],
+)
+def test_where_replicas_are_ranks_all_must_succeed(seen: Tally, verdict: Verdict) -> None:
+    assert pytorch.outcome(RANKS, seen) == verdict
 
 
 @pytest.mark.parametrize(

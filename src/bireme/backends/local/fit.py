@@ -21,12 +21,12 @@ def shrunk(job: Job, capacity: Capacity) -> tuple[Job, list[str]]:
     job = _without_missing_devices(job, capacity, notes)
     cpu = sum((role.pod.claims.cpu or 0) * role.replicas for role in job.roles)
     if cpu > capacity.cpu:
-        notes.append(f"--fit: cpus shrunk from {show_cpu(cpu)} to {show_cpu(capacity.cpu)}")
+        notes.append(f"--fit: it claims {show_cpu(capacity.cpu)} instead of {show_cpu(cpu)}")
         job = _scaled(job, cpu=capacity.cpu / cpu, memory=1.0)
     memory = sum((role.pod.claims.memory or 0) * role.replicas for role in job.roles)
     room = int(capacity.memory * _SHARE)
     if memory > room:
-        notes.append(f"--fit: memory shrunk from {show_memory(memory)} to {show_memory(room)}")
+        notes.append(f"--fit: it claims {show_memory(room)} of memory instead of {show_memory(memory)}")
         job = _scaled(job, cpu=1.0, memory=room / memory)
     return job, notes
 
@@ -41,7 +41,7 @@ def _without_missing_devices(job: Job, capacity: Capacity, notes: list[str]) -> 
         there = len(capacity.devices.get(name, ()))
         keep[name] = min(1.0, there / count) if count else 1.0
         if there < count:
-            notes.append(f"--fit: {name} shrunk from {count} to {there}")
+            notes.append(f"--fit: it claims {there} {name} instead of {count}")
     return _each_container(
         job,
         lambda limits: replace(

@@ -1,0 +1,1 @@
+"""Every example, run as its README says."""

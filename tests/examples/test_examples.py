@@ -1,0 +1,91 @@
+"""Does every example do what its page says, with its real framework, from the command that stands there."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bireme.model.status import Phase
+from tests.local.harness import Bireme, bireme_in
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+# What each manifest needs on the machine, and what its output has to say.
+EXPECTED = {
+    "pytorch-digits/job.yaml": ("torch", r"accuracy: 0\.9[5-9]\d* on 360 held-out digits, 2 ranks"),
+    "pytorch-digits/pytorchjob.yaml": ("torch", r"accuracy: 0\.9[5-9]\d* on 360 held-out digits, 2 ranks"),
+    "lightning-digits/job.yaml": ("lightning", r"accuracy"),
+    "tensorflow-mirrored/tfjob.yaml": ("tensorflow", r"accuracy|loss"),
+    "tensorflow-ps/tfjob.yaml": ("tensorflow", r"accuracy|loss"),
+    "jax-allreduce/jaxjob.yaml": ("jax", r"process 1 of 2: largest error 0\.0"),
+    "mpi-ring/mpijob-v1.yaml": ("mpirun", r"correct=True"),
+    "mpi-ring/mpijob-v1alpha2.yaml": ("mpirun", r"correct=True"),
+    "mpi-ring/mpijob-v2beta1.yaml": ("mpirun", r"correct=True"),
+    "xgboost/xgboostjob.yaml": ("xgboost", r"accuracy: 0\.9\d* after 8000 rows on 2 ranks"),
+    "paddle/paddlejob.yaml": ("paddle", r"2"),
+    "job/job.yaml": ("numpy", r"accuracy: 1\.00"),
+    "job-indexed/job.yaml": ("python", r"index 2: rate"),
+}
+
+
+@pytest.fixture(scope="module")
+def bireme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bireme]:
+    """One home for all, so that what a first run imported is warm for the next."""
+    with bireme_in(tmp_path_factory.mktemp("examples")) as command:
+        yield command
+
+
+def test_every_manifest_below_examples_is_expected_here() -> None:
+    found = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.glob("*/*.yaml")}
+
+    assert found == EXPECTED.keys()
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("manifest", EXPECTED)
+def test_an_example_succeeds_and_says_what_it_should(bireme: Bireme, manifest: str) -> None:
+    need, says = EXPECTED[manifest]
+    if not _is_there(need):
+        pytest.skip(f"{need} is not installed on this machine; `make frameworks` installs it")
+
+    done = bireme("run", "-f", str(EXAMPLES / manifest))
+
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert re.search(says, done.stdout), done.stdout[-3000:]
+    assert bireme.leftovers() == []
+
+
+def _is_there(need: str) -> bool:
+    if need == "python":
+        return True
+    return shutil.which(need) is not None if need == "mpirun" else importlib.util.find_spec(need) is not None
+
+
+@pytest.mark.frameworks
+def test_a_second_run_of_a_script_is_forked_from_a_warm_interpreter(bireme: Bireme) -> None:
+    if not _is_there("torch"):
+        pytest.skip("torch is not installed on this machine; `make torch` installs it")
+    script = str(EXAMPLES / "pytorch-digits" / "train.py")
+
+    cold = bireme("run", script, "--workers", "2", "--name", "warm", "--", "--epochs", "2")
+    _await_warm(bireme)
+    warm = bireme("run", script, "--workers", "2", "--name", "warm", "--", "--epochs", "2")
+
+    assert (cold.returncode, warm.returncode) == (0, 0), warm.stderr
+    assert bireme.status("warm").phase is Phase.SUCCEEDED
+    assert all(bireme.was_warm("warm"))
+
+
+def _await_warm(bireme: Bireme) -> None:
+    from bireme.backends.local.zygotes import Stable
+    from tests.local.harness import until
+
+    until(
+        lambda: any("torch" in one.preload for one in Stable(bireme.home).living()),
+        "an interpreter with torch is warm",
+    )
