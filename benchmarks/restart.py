@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def _killed(words: list[str], env: dict[str, str], folder: Path) -> float | None:
-    """Run, kill rank 1 in its stride, and answer the seconds to the next step of both ranks; None if it failed."""
+    """Run, kill rank 1 in its stride, and answer the seconds to the next step of both; None if it failed."""
     for path in folder.glob("marks.*"):
         path.unlink()
     process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -14,7 +14,7 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
 attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
 with open(f"{os.environ['MARKS']}.{rank}", "a", buffering=1) as file:
     file.write(f"pid {os.getpid()} {attempt}\n")
-    for step in range(STEPS):
+    for _ in range(STEPS):
         model(torch.ones(8, 64)).sum().backward()
         file.write(f"step {time.time()} {attempt}\n")
         time.sleep(0.01)

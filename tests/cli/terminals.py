@@ -37,7 +37,7 @@ class Terminal:
         os.close(slave)
         self.shown = ""
 
-    def type(self, keys: bytes) -> None:
+    def press(self, keys: bytes) -> None:
         os.write(self._master, keys)
 
     def expect(self, words: str) -> None:

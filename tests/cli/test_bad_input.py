@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.cli import scripts
@@ -140,15 +143,32 @@ def test_a_home_that_is_a_file_is_told(cli: Cli) -> None:
     assert "is not a folder" in done.err
 
 
-def test_our_own_bug_keeps_its_traceback_in_a_file(cli: Cli) -> None:
+def test_a_damaged_run_is_told_and_can_be_removed(cli: Cli) -> None:
     broken = cli.home / "runs" / "broken" / "1"
     broken.mkdir(parents=True)
     for name in ("job.json", "status.json", "context.json"):
         (broken / name).write_text("[]")
 
-    done = cli("show", "broken")
+    shown, listed, removed = cli("show", "broken"), cli("ps", "--all"), cli("rm", "broken")
 
-    assert done.status == 70
-    assert "is damaged" in done.err
-    (broken / "job.json").unlink()
-    broken.rmdir() if not list(broken.iterdir()) else None
+    assert shown.status == 70
+    assert "is damaged" in shown.err
+    assert listed.status == 0
+    assert (removed.status, cli.runs()) == (0, [])
+
+
+def test_our_own_bug_is_a_sentence_and_keeps_its_traceback_in_a_file(cli: Cli) -> None:
+    program = (
+        "from bireme.cli import main as m; m.VERBS['boom'] = m.Verb('no_such_module', ''); m.main(['boom'])"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=cli.environ, capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 70
+    assert "this is a bug in Bireme: ModuleNotFoundError" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    (kept,) = (cli.home / "bugs").iterdir()
+    assert str(kept) in ended.stderr
+    assert "Traceback" in kept.read_text()

@@ -19,7 +19,7 @@ def test_ctrl_c_once_leaves_the_job_running_and_says_how_to_come_back(cli: Cli) 
 
     with Terminal(cli, "run", "train.py", "--name", "sleeper") as terminal:
         terminal.expect("asleep")
-        terminal.type(CTRL_C)
+        terminal.press(CTRL_C)
         terminal.expect("sleeper goes on without you. Come back with `bireme logs -f sleeper`.")
         terminal.expect("Ctrl-C again within 2 s stops it.")
         status = terminal.ended()
@@ -33,9 +33,9 @@ def test_ctrl_c_twice_stops_the_job(cli: Cli) -> None:
 
     with Terminal(cli, "run", "train.py", "--name", "sleeper") as terminal:
         terminal.expect("asleep")
-        terminal.type(CTRL_C)
+        terminal.press(CTRL_C)
         terminal.expect("Ctrl-C again")
-        terminal.type(CTRL_C)
+        terminal.press(CTRL_C)
         terminal.expect("stopped sleeper; `bireme resume sleeper` goes on with it")
         status = terminal.ended()
 
@@ -96,7 +96,7 @@ def test_ctrl_c_ends_logs_quietly_and_the_job_goes_on(cli: Cli) -> None:
 
     with Terminal(cli, "logs", "-f", name) as terminal:
         terminal.expect("asleep")
-        terminal.type(CTRL_C)
+        terminal.press(CTRL_C)
         status = terminal.ended()
 
     assert status == 130

@@ -185,7 +185,7 @@ def test_rm_asks_before_it_ends_a_job(cli: Cli) -> None:
     refused = cli("rm", name)
     with Terminal(cli, "rm", name) as terminal:
         terminal.expect("End it and delete what it left? [y/N]:")
-        terminal.type(b"n\n")
+        terminal.press(b"n\n")
         declined = terminal.ended()
 
     assert refused.status == 2

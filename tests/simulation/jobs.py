@@ -126,6 +126,8 @@ def _options(rng: Random, kind: Kind) -> dict[str, object]:
         case Kind.TENSORFLOW:
             success = rng.choice(("", "AllWorkers"))
             return {"successPolicy": success, "enableDynamicWorker": rng.random() < 0.3}
+        case Kind.PYTORCH:
+            return {"elasticPolicy": {"maxReplicas": 4}} if rng.random() < 0.2 else {}
         case _:
             return {}
 

@@ -54,7 +54,7 @@ def check_record(
     """A status is about to be written on top of another."""
     after = decision.status
     _check_conditions(after)
-    if before.phase.is_final:
+    if before.completed is not None:
         _check_final(before, after)
         return
     _need(before.attempt <= after.attempt <= before.attempt + 1, "attempts go up one by one")
@@ -110,13 +110,14 @@ def check_end(ledger: Ledger, job: Job, status: Status, admission: object) -> No
 
 
 def _check_conditions(status: Status) -> None:
-    types = [one.type for one in status.conditions]
-    _need(len(types) == len(set(types)), "a condition stands twice")
-    holds = status.holds
-    _need(not (holds(ConditionType.RUNNING) and holds(ConditionType.RESTARTING)), "running and restarting")
-    _need(not (holds(ConditionType.SUCCEEDED) and holds(ConditionType.FAILED)), "succeeded and failed")
-    _need((status.completed is not None) == status.phase.is_final, "completed and not final, or the reverse")
-    _need(not (status.phase.is_final and holds(ConditionType.RUNNING)), "final and running")
+    holding = [one.type for one in status.conditions if one.status]
+    _need(len({one.type for one in status.conditions}) == len(status.conditions), "a condition stands twice")
+    running = ConditionType.RUNNING in holding
+    won, lost = ConditionType.SUCCEEDED in holding, ConditionType.FAILED in holding
+    _need(not (running and ConditionType.RESTARTING in holding), "running and restarting")
+    _need(not (won and lost), "succeeded and failed")
+    _need((status.completed is not None) == (won or lost), "completed and not final, or the reverse")
+    _need(not (running and (won or lost)), "final and running")
 
 
 def _check_final(before: Status, after: Status) -> None:
@@ -126,7 +127,7 @@ def _check_final(before: Status, after: Status) -> None:
 
 
 def _check_budgets(job: Job, status: Status) -> None:
-    if status.phase.is_final or status.holds(ConditionType.SUSPENDED):
+    if status.completed is not None or status.holds(ConditionType.SUSPENDED):
         return
     limit = job.policy.backoff_limit
     _need(limit is None or status.crashes <= limit, f"{status.crashes} crashes, {limit} are forgiven")

@@ -16,12 +16,17 @@ def command(names: tuple[str, ...], yes: bool) -> None:
     """Ends jobs that have not ended, and deletes their logs, events and status."""
     client = opened()
     for name in names:
-        view = client.job(name)
-        if not view.is_over and not yes and not _agreed(view.id, str(view.phase)):
-            say(f"{view.id} is left as it is")
+        try:
+            view = client.job(name)
+        except errors.OurBug:  # it is damaged, and to be removed is all that is left for it
+            client.remove(name)
+            say(f"removed {name}")
             continue
-        client.remove(view.key)
-        say(f"removed {view.id}")
+        if view.is_over or yes or _agreed(view.id, str(view.phase)):
+            client.remove(view.key)
+            say(f"removed {view.id}")
+        else:
+            say(f"{view.id} is left as it is")
 
 
 def _agreed(id: str, phase: str) -> bool:

@@ -21,14 +21,15 @@ from bireme.sdk.views import JobViews
 def command(names: tuple[str, ...], timeout: str | None, as_json: bool) -> None:
     """Waits until the jobs have ended, and exits with 0 if all succeeded, else with 1."""
     client = opened()
-    end = None if timeout is None else time.monotonic() + times.span(timeout, "--timeout")
+    limit = None if timeout is None else times.span(timeout, "--timeout")
     for name in names:
         if client.job(name).phase is Phase.SUSPENDED:
             say(f"{name} is put aside; `bireme resume {name}` goes on with it")
     views = []
     for name in names:
-        left = None if end is None else max(0.0, end - time.monotonic())
-        views.append(client.wait(name, left))
+        begin = time.monotonic()
+        views.append(client.wait(name, limit))
+        limit = None if limit is None else max(0.0, limit - (time.monotonic() - begin))
     if as_json:
         print_json(JobViews(jobs=tuple(views)))
     else:

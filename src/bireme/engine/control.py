@@ -11,8 +11,8 @@ from bireme.engine import guard
 from bireme.model.job import Job
 from bireme.model.status import Phase
 from bireme.runs import directory
-from bireme.runs.directory import RunDirectory
 from bireme.runs import machine as machines
+from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Desired
 
 

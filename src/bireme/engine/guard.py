@@ -7,13 +7,19 @@ interpreter; the lock of the run travels with it, so that there is no instant at
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 
+import msgspec
+
+from bireme.backends.local import provenance
 from bireme.engine import runner
+from bireme.runs import files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.locks import Lock
 
@@ -48,6 +54,7 @@ def _guard(run: RunDirectory, lock: Lock | None) -> None:
         if pid == 0:
             _run(run)
         lock.close()
+        _record_code(run)
         _, status = os.waitpid(pid, 0)
         if os.waitstatus_to_exitcode(status) == 0:
             return
@@ -68,6 +75,16 @@ def _run(run: RunDirectory) -> None:
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(70)
+
+
+def _record_code(run: RunDirectory) -> None:
+    """Write down which commit the code is. Git takes its time, so the idle guard asks it, not the runner."""
+    path = run.path / "code.json"
+    with contextlib.suppress(Exception):
+        if not path.exists():
+            context = run.context()
+            code = provenance.commit(Path(context.cwd), context.code)
+            files.replace_quickly(path, msgspec.json.encode(code))
 
 
 def _detach(run: RunDirectory) -> None:

@@ -8,12 +8,12 @@ import time
 
 import msgspec
 
-from bireme.backends.local import gpus, site
+from bireme.backends.local import gpus, provenance, site
 from bireme.backends.local.backend import LocalBackend
 from bireme.backends.local.cgroups import Cgroups
 from bireme.backends.local.warm import WarmLauncher
 from bireme.engine.step import Stored, step
-from bireme.model.decisions import Decision
+from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.replicas import Observation
 from bireme.model.status import Phase, Status
 from bireme.runs import files
@@ -31,7 +31,7 @@ class RunStore:
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
-        self._status = run.status()
+        self.status = run.status()
 
     async def load(self, key: str) -> Stored | None:
         desired = self._run.desired()
@@ -39,12 +39,12 @@ class RunStore:
         if desired.deleted and not job.policy.suspend:
             policy = msgspec.structs.replace(job.policy, suspend=True)
             job = msgspec.structs.replace(job, policy=policy)
-        return Stored(job, self._status, str(desired.generation))
+        return Stored(job, self.status, str(desired.generation))
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
         # The status first: an event may be lost with us, a count may not.
         self._run.write_status(decision.status)
-        self._status = decision.status
+        self.status = decision.status
         self._run.append_events(decision.events, time.time())
 
 
@@ -83,14 +83,28 @@ async def _serve(run: RunDirectory) -> None:
 async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.Event) -> None:
     store = RunStore(run)
     shown: bytes = b""
+    attempt = run.status().attempt
     while True:
         changed.clear()
         decision = await step(str(run.id), store, backend, time.time())
         assert decision is not None, "a run directory always has a job"
         shown = _show(run, backend, shown)
+        attempt = _tell_changed_code(run, store, attempt)
         if not changed.is_set() and _is_at_rest(decision.status, backend):
             return
         await _wait(changed, decision.wake_at)
+
+
+def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) -> int:
+    """Say once for each new attempt if the scripts are not any more what they were at the submission."""
+    attempt = store.status.attempt
+    if attempt == before:
+        return before
+    names = provenance.changed(run.context().code)
+    if names:
+        text = f"attempt {attempt} runs other code than the first: {', '.join(names)} changed since"
+        run.append_events([Event(EventType.WARNING, "CodeChanged", text)], time.time())
+    return attempt
 
 
 def _is_at_rest(status: Status, backend: LocalBackend) -> bool:

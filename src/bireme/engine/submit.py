@@ -17,9 +17,8 @@ from bireme.core import admit, wiring
 from bireme.engine import guard
 from bireme.model.decisions import Demand
 from bireme.model.job import Job, members
-from bireme.runs import directory
+from bireme.runs import directory, machine
 from bireme.runs.directory import RunDirectory
-from bireme.runs import machine
 from bireme.runs.records import Context, Desired, References
 
 LINGER = 30.0

@@ -15,6 +15,7 @@ import socket
 import stat
 import struct
 import sys
+import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -86,13 +87,10 @@ class Process:
 
 def process(pid: int) -> Optional[Process]:
     """What /proc says of a process; None when there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name stands in parentheses and may hold spaces and parentheses of its own.
-            fields = file.read().rpartition(b")")[2].split()
-        return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
-    except (OSError, IndexError, ValueError):
+    fields = _stat_fields(pid)
+    if len(fields) < 20:
         return None
+    return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
 
 
 def start_time(pid: int) -> Optional[int]:
@@ -178,13 +176,19 @@ def show_variable(name: str, value: str) -> bool:
 
 
 def _memory_span(field: int) -> Optional[Tuple[int, int]]:
-    try:
-        with open("/proc/self/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        start, end = int(fields[field]), int(fields[field + 1])
-    except (OSError, IndexError, ValueError):
-        return None
+    fields = _stat_fields(os.getpid())
+    start, end = (int(fields[field]), int(fields[field + 1])) if len(fields) > field + 1 else (0, 0)
     return (start, end - start) if 0 < start < end else None
+
+
+def _stat_fields(pid: int) -> List[bytes]:
+    """The fields of /proc/PID/stat from the third on; none when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The second is the name, in parentheses, and may hold spaces and parentheses of its own.
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def work_quietly() -> Callable[[], object]:
@@ -227,12 +231,17 @@ def _set_autogroup(nice: int) -> bool:
     # Without a session of its own, this would slow down everybody in the terminal.
     if os.getsid(0) != os.getpid():
         return False
-    try:
-        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
-            file.write(str(nice))
-    except OSError:
-        return False
-    return True
+    for _ in range(10):
+        try:
+            with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+                file.write(str(nice))
+            return True
+        except BlockingIOError:
+            # The kernel takes one such change in 0.1 s from all unprivileged users together.
+            time.sleep(0.11)
+        except OSError:
+            break
+    return False
 
 
 def mounts_work() -> bool:
@@ -246,10 +255,8 @@ def mount_privately(mounts: Sequence[Tuple[str, str, bool]]) -> List[str]:
     Takes (source, target, read-only) and returns the targets that were not possible. A target that does not
     exist leaves no trace on the disk: the folder above it is rebuilt in memory from mounts of what it holds.
     """
-    if not mounts:
-        return []
     targets = [os.path.realpath(target) for _, target, _ in mounts]
-    if not AVAILABLE or not _private_namespace():
+    if not (mounts and AVAILABLE and _private_namespace()):
         return [target for _, target, _ in mounts]
     failed: List[str] = []
     folder = os.getcwd()
@@ -298,12 +305,12 @@ def _private_namespace() -> bool:
 
 def _new_root() -> Optional[str]:
     """Builds a second root in memory that shows what the first one does, since that cannot be covered."""
-    stage = next((path for path in ("/mnt", "/tmp", "/var") if os.path.realpath(path) == path), None)
+    stage = next((path for path in ("/mnt", "/tmp", "/var") if os.path.isdir(path)), "/")
     try:
-        _cover("/", stage or "/")
+        _cover("/", os.path.realpath(stage))
     except OSError:
         return None
-    return stage
+    return os.path.realpath(stage)
 
 
 def _enter_root(root: str) -> None:

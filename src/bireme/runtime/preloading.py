@@ -66,7 +66,7 @@ class Preloaded:
         return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
 
     def changed(self) -> Optional[str]:
-        """A file that was loaded and has changed or gone, or a new one that adds paths; None if there is none."""
+        """A file that was loaded and has changed or gone, or a new one that adds paths; usually None."""
         for file in self.files:
             if _stat(file[0]) != file:
                 return file[0]

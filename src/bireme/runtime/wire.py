@@ -3,8 +3,9 @@
 A frame is four bytes of length (big-endian) and a JSON object. A connection is one runner. Requests:
 
     {"op": "status"}
-        -> {"op": "status", "pid", "python", "preloaded": [name...], "packages": [name...], "failed": [{"name", "error"}...],
-            "versions": {name: version}, "ready": true, "children": n, "fingerprint", "stale": bool}
+        -> {"op": "status", "pid", "python", "preloaded": [name...], "packages": [name...],
+            "failed": [{"name", "error"}...], "versions": {name: version}, "ready": true, "children": n,
+            "fingerprint", "stale": bool}
     {"op": "start", ...fields of Order} with three file descriptors: stdin, stdout, stderr
         -> {"op": "started", "id", "pid", "start_time", "missing": [text...], "warm": bool, "why": text?}
            once the process stands on its own: in its process group, directory, groups and mounts. `missing`

@@ -242,11 +242,16 @@ class Client:
     def remove(self, name: str) -> None:
         """Ends a job if it has not ended, and deletes everything that it left."""
         run = self.find(name)
-        if run.is_active():
-            self._require_here(run)
-            control.discard(run)
-        if run.is_held():
-            self._await_rest(run)
+        try:
+            if run.is_active():
+                self._require_here(run)
+                control.discard(run)
+            if run.is_held():
+                self._await_rest(run)
+        except errors.OurBug:
+            # Its files cannot be read, so nobody can be told to end it; what nobody holds may go.
+            if run.is_held():
+                raise
         Ledger(self.home).remove(run.id)
 
     def revive(self) -> tuple[str, ...]:

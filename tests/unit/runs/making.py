@@ -24,6 +24,8 @@ from bireme.runs.records import Context, Desired
 REPOSITORY = Path(__file__).parents[3]
 LIMIT = 60.0
 
+_started: list[Callable[[], None]] = []
+
 
 def desired(name: str = "mnist", replicas: int = 1) -> Desired:
     pod = PodSpec(containers=(Container("main", command=("train",), ports={"rendezvous": 29500}),))
@@ -56,9 +58,11 @@ def gang(
 def actor(*arguments: object) -> subprocess.Popen[str]:
     """Starts another process that does what `actors` describes."""
     command = [sys.executable, "-m", "tests.unit.runs.actors", *map(str, arguments)]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     )
+    _started.append(lambda: kill(process))
+    return process
 
 
 def said(process: subprocess.Popen[str]) -> str:
@@ -82,8 +86,15 @@ def finish(process: subprocess.Popen[str]) -> int:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    finish(process)
+    if process.poll() is None:
+        process.kill()
+        finish(process)
+
+
+def kill_all() -> None:
+    """Ends what a test left behind, however it ended."""
+    while _started:
+        _started.pop()()
 
 
 class Forked:
@@ -97,9 +108,10 @@ class Forked:
         return self._pipe.readline().strip()
 
     def kill(self) -> None:
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
-        self._pipe.close()
+        if not self._pipe.closed:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pipe.close()
 
 
 def forked(work: Callable[[Callable[[str], None]], None]) -> Forked:
@@ -112,7 +124,9 @@ def forked(work: Callable[[Callable[[str], None]], None]) -> Forked:
         finally:
             os._exit(1)
     os.close(writing)
-    return Forked(pid, os.fdopen(reading))
+    child = Forked(pid, os.fdopen(reading))
+    _started.append(child.kill)
+    return child
 
 
 def void(result: object) -> None:

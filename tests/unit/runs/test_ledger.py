@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import TICKET_GRACE, Grant, Ledger
 from bireme.runs.locks import Lock
 from bireme.runs.records import RunId
-from tests.unit.runs.making import actor, ended, eventually, finish, gang, kill, make_run, said, tell
+from tests.unit.runs.making import actor, ended, eventually, finish, forked, gang, kill, make_run, said, tell
 
 GPU = "nvidia.com/gpu"
 FOUR = Capacity(cpu=4000, memory=8 * 1024**3, devices={GPU: ("0", "1")})
@@ -250,19 +250,22 @@ def test_ten_at_once_never_have_more_than_there_is_and_all_get_their_turn(tmp_pa
     assert holders(tmp_path) == []
 
 
+def claim_and_release(book: Ledger, run: RunId, say: Callable[[str], None]) -> None:
+    parent = os.getppid()
+    attempt = 0
+    while os.getppid() == parent:
+        book.admit(run, attempt, gang(4, ports=("a",)), now=float(attempt))
+        book.release(run)
+        attempt += 1
+
+
 def test_killed_at_any_instant_nobody_leaves_half_a_claim(tmp_path: Path) -> None:
     for round in range(20):
         run, lock = run_of(tmp_path, f"job-{round}")
-        child = os.fork()
-        if child == 0:
-            book = ledger(tmp_path)
-            for attempt in range(100_000):
-                book.admit(run, attempt, gang(4, ports=("a",)), now=float(attempt))
-                book.release(run)
+        child = forked(partial(claim_and_release, ledger(tmp_path), run))
         lock.close()
         eventually(RunDirectory(tmp_path, run).claim_path.exists)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        child.kill()
 
         assert ledger(tmp_path).holders() == ()
 

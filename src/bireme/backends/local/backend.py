@@ -124,7 +124,7 @@ class LocalBackend:
                 self._admission, self._grant = None, None
                 self._changed()
             case Start():
-                self._start(action)
+                self._start(job, action)
             case Stop(replica, uid, grace):
                 self._stop(replica, uid, grace)
             case Abandon(replica, uid):
@@ -162,22 +162,33 @@ class LocalBackend:
         if self._admission != before:
             self._changed()
 
-    def _start(self, action: Start) -> None:
+    def _start(self, job: Job, action: Start) -> None:
         if action.replica in self._runs or any(
             known.began.replica == action.replica for known in self._left.values()
         ):
             return
-        placed = Placed(action, secrets.token_hex(8), self._devices(action))
+        placed = Placed(action, secrets.token_hex(8), self._devices(job, action))
         run = ReplicaRun(
             placed, self._site, self._launcher, self._cgroups, self._journal.append, self._changed
         )
         self._runs[action.replica] = run
         self._tasks.create_task(run.live())
 
-    def _devices(self, action: Start) -> tuple[str, ...] | None:
-        granted = self._grant.devices.get(action.replica, {}) if self._grant else {}
-        ids = tuple(id for name, ids in granted.items() if name.endswith(GPU_SUFFIXES) for id in ids)
-        return ids or None
+    def _devices(self, job: Job, action: Start) -> tuple[str, ...] | None:
+        """The GPUs that a replica sees: its own, or under torchrun's rules all of the job's.
+
+        A script for torchrun picks its device by its local rank, so each rank has to see every rank's.
+        """
+        granted = self._grant.devices if self._grant else {}
+        replicas = sorted(granted) if job.torchrun_environment else [action.replica]
+        ids = [
+            id
+            for replica in replicas
+            for name, held in granted.get(replica, {}).items()
+            if name.endswith(GPU_SUFFIXES)
+            for id in held
+        ]
+        return tuple(dict.fromkeys(ids)) or None
 
     def _stop(self, replica: str, uid: str, grace: float | None) -> None:
         if self._left.pop(uid, None) is not None:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme.backends.local import zygotes
+from bireme.backends.local import package, zygotes
 from bireme.backends.local.processes import Output, Process, Program, exit_code, spawn
 from bireme.backends.local.programs import Site, is_python
 from bireme.backends.local.replica import EVICTED
@@ -60,6 +60,7 @@ class WarmLauncher:
     def __init__(self, home: Path, site: Site, *, warm: bool) -> None:
         self._site = site
         self._stable = Stable(home)
+        self._zip = str(package.runtime_zip(home))
         self._warm = warm and zygotes.is_available()
         self._connections: dict[str, _Connection] = {}
         self._watched: set[str] = set()
@@ -111,7 +112,7 @@ class WarmLauncher:
     def _reporting(self, program: Program, chosen: Plain, label: str) -> Program:
         folder = self._site.folder / "reports"
         folder.mkdir(exist_ok=True)
-        more = {"BIREME_REPORT": str(folder / f"{label}.json")}
+        more = {"BIREME_REPORT": str(folder / f"{label}.json"), "BIREME_RUNTIME_ZIP": self._zip}
         if chosen.unbuffered:
             more["PYTHONUNBUFFERED"] = "1"
         return replace(program, environment=program.environment | more)
