@@ -17,7 +17,6 @@ def main() -> None:
     options = parse_options()
     dist.init_process_group("gloo")  # reads MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE
     train(options)
-    # The model is gone by now. If it still held the group, PyTorch could hang or abort at the end.
     dist.destroy_process_group()
 
 
@@ -40,8 +39,10 @@ def train(options: argparse.Namespace) -> None:
         if rank == 0:
             print(f"epoch {epoch + 1}/{options.epochs} loss {loss.item():.4f}", flush=True)
 
-    score = accuracy(model.module, held_out, rank, world)
+    # All ranks hold the same weights, so rank 0 can judge alone. A collective this near to the end could
+    # also abort the process: gloo's threads may still hold its tensor when the interpreter shuts down.
     if rank == 0:
+        score = accuracy(model.module, held_out)
         print(f"accuracy: {score:.3f} on {len(held_out)} held-out digits, {world} ranks", flush=True)
 
 
@@ -88,12 +89,9 @@ def read_idx(path: Path) -> Tensor:
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, digits: TensorDataset, rank: int, world: int) -> float:
-    """Returns the share that is read correctly: each rank counts its own part, then all add up."""
+def accuracy(model: nn.Module, digits: TensorDataset) -> float:
     images, labels = digits.tensors
-    correct = (model(images[rank::world]).argmax(dim=1) == labels[rank::world]).sum()
-    dist.all_reduce(correct)
-    return correct.item() / len(labels)
+    return (model(images).argmax(dim=1) == labels).float().mean().item()
 
 
 if __name__ == "__main__":

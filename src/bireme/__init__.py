@@ -4,8 +4,6 @@ Training scripts import this package too, in any interpreter from Python 3.9 on:
 itself, and what needs an installed Bireme is looked up only when it is asked for.
 """
 
-from __future__ import annotations
-
 import sys
 
 __version__ = "0.1.0"
@@ -14,12 +12,12 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bireme.sdk.client import Client as Client
+else:
 
-
-def __getattr__(name: str) -> object:
-    if name == "Client":
-        return _client()
-    raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    def __getattr__(name: str) -> object:
+        if name == "Client":
+            return _client()
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
 
 
 def _client() -> object:

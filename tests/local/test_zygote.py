@@ -18,7 +18,9 @@ from tests.local.zygotes import Runner, Zygote, is_alive, wait_until, zygote
 
 pytestmark = pytest.mark.skipif(not linux.AVAILABLE, reason="a zygote needs Linux")
 
-WAITS = "import os, signal\nprint(os.getpid(), flush=True)\nsignal.pause()\n"
+# One write for a line: two processes share the pipe.
+WAITS = "import os, signal\nos.write(1, b'%d\\n' % os.getpid())\nsignal.pause()\n"
+FORKS = "import os\nos.fork()\n" + WAITS
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +116,7 @@ def test_a_line_arrives_at_once(tmp_path: Path, runner: Runner) -> None:
 
 
 def test_carries_the_mark_and_the_command_of_its_run(tmp_path: Path, runner: Runner) -> None:
-    write(
-        tmp_path,
-        "forks",
-        "import os, signal\nprint(os.getpid() if os.fork() else os.getpid(), flush=True)\nsignal.pause()\n",
-    )
+    write(tmp_path, "forks", FORKS)
 
     rank, started = runner.start(tmp_path, "forks.py", "--lr", env={**os.environ, wire.MARK: "mnist/3"})
 
@@ -141,7 +139,7 @@ def test_each_draws_numbers_of_its_own(tmp_path: Path, runner: Runner) -> None:
 
 
 def test_a_signal_reaches_the_whole_group(tmp_path: Path, runner: Runner) -> None:
-    write(tmp_path, "forks", "import os, signal\nos.fork()\nprint(os.getpid(), flush=True)\nsignal.pause()\n")
+    write(tmp_path, "forks", FORKS)
     rank, _ = runner.start(tmp_path, "forks.py")
     pids = [int(rank.out.readline()) for _ in range(2)]
 
@@ -169,14 +167,14 @@ import os, signal
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        print(os.getpid(), flush=True)
+        os.write(1, b"%d\\n" % os.getpid())
         signal.pause()
     os._exit(0)
 os.wait()
 if os.fork() == 0:
-    print(os.getpid(), flush=True)
+    os.write(1, b"%d\\n" % os.getpid())
     signal.pause()
-print(os.getpid(), flush=True)
+os.write(1, b"%d\\n" % os.getpid())
 {end}
 """
 
@@ -202,8 +200,8 @@ def test_one_runner_going_leaves_the_others_alone(tmp_path: Path, light: Zygote,
     other.close()
 
     wait_until(lambda: not is_alive(leaves[1]["pid"]), "the rank of the closed connection is gone")
+    wait_until(lambda: runner.ask("status")["children"] == 1, "only one is left")
     assert is_alive(stays[1]["pid"])
-    assert runner.ask("status")["children"] == 1
 
 
 def test_nothing_outlives_a_killed_zygote(tmp_path: Path) -> None:

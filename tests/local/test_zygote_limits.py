@@ -147,7 +147,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, library: Path, ru
 
     assert refused["op"] == "refused"
     assert "absent" in refused["error"]
-    assert runner.ask("status")["children"] == 0
+    wait_until(lambda: runner.ask("status")["children"] == 0, "no process is left")
 
 
 def test_nonsense_is_answered(runner: Runner) -> None:

@@ -20,7 +20,7 @@ from bireme.sdk.views import LogLine
 SECOND_THOUGHTS = 2.0
 """Seconds within which a second Ctrl-C stops the job."""
 
-_REDRAW = 0.1
+_REDRAW = 0.2
 
 
 class Ending(Enum):
@@ -62,17 +62,17 @@ def noted() -> Iterator[Signals]:
 def follow(watches: Sequence[Watch], screen: Screen, prefixes: Prefixes, signals: Signals) -> Ending:
     """Shows lines and state until every job is over, or somebody asks to end."""
     telling = _Telling(watches, screen, prefixes)
+    pace = following.Pace()
     try:
-        for pause in following.pauses():
-            over = all(watch.is_over() or not watch.exists() for watch in watches)
-            telling.look(drain=over)
-            if over:
-                return Ending.OVER
+        while not all(watch.is_over() or not watch.exists() for watch in watches):
+            news = telling.look()
             if signals.told:
                 return Ending.TOLD
             if signals.interrupts:
                 return Ending.LEFT
-            time.sleep(pause)
+            time.sleep(pace.pause(news))
+        telling.drain()
+        return Ending.OVER
     except BrokenPipeError:
         return Ending.CLOSED
     except OSError as error:
@@ -81,7 +81,6 @@ def follow(watches: Sequence[Watch], screen: Screen, prefixes: Prefixes, signals
         return Ending.TOLD  # the terminal itself is gone
     finally:
         _clear(screen)
-    raise AssertionError("pauses never end")
 
 
 def thinks_again(signals: Signals) -> bool:
@@ -105,26 +104,33 @@ class _Telling:
         self._drawn = 0.0
         self._before: dict[str, Glance] = {}
 
-    def look(self, *, drain: bool) -> None:
-        lines: list[LogLine] = []
-        for watch in self._watches:
-            lines += watch.drain() if drain else watch.poll()
-        lines.sort(key=lambda line: line.time)
+    def look(self) -> bool:
+        """Shows what is new, and returns whether there were lines."""
+        lines = [line for watch in self._watches for line in watch.poll()]
+        self._print(lines)
+        now = time.monotonic()
+        if now - self._drawn >= _REDRAW:
+            self._drawn = now
+            self._tell(now)
+        return bool(lines)
+
+    def drain(self) -> None:
+        """Shows the lines that are left."""
+        self._print([line for watch in self._watches for line in watch.drain()])
+
+    def _print(self, lines: list[LogLine]) -> None:
         if lines:
+            lines.sort(key=lambda line: line.time)
             self._last = lines[-1].text
             self._screen.lines([self._prefixes.line(line) for line in lines])
-        if not drain:
-            self._tell()
 
-    def _tell(self) -> None:
+    def _tell(self, now: float) -> None:
         glances = [watch.glance() for watch in self._watches]
         for watch, glance in zip(self._watches, glances, strict=True):
             self._news(watch, glance)
             if watch.revive():
                 self._screen.say(f"resumed {glance.id}: its runner had died")
-        now = time.monotonic()
-        if now - self._drawn >= _REDRAW:
-            self._drawn = now
+        if self._screen.is_live:
             self._screen.status(status_line(glances, self._current(), now - self._begin))
 
     def _news(self, watch: Watch, glance: Glance) -> None:
@@ -139,8 +145,6 @@ class _Telling:
             self._screen.say(f"{why}; attempt {glance.attempt + 1} begins")
 
     def _current(self) -> str:
-        if not self._screen.is_live:
-            return ""
         unfinished = [line for watch in self._watches if (line := watch.unfinished()) is not None]
         newest = max(unfinished, key=lambda line: line.time, default=None)
         return newest.text if newest is not None else self._last

@@ -51,13 +51,13 @@ def command(
 
 
 def _follow(watch: Watch, show: Callable[[LogLine], str]) -> None:
-    for pause in following.pauses():
-        over = watch.is_over() or not watch.exists()
-        _print(watch.drain() if over else watch.poll(), show)
-        if over:
-            return
+    pace = following.Pace()
+    while watch.exists() and not watch.is_over():
+        lines = watch.poll()
+        _print(lines, show)
         watch.revive()
-        time.sleep(pause)
+        time.sleep(pace.pause(bool(lines)))
+    _print(watch.drain(), show)
 
 
 def _print(lines: Iterable[LogLine], show: Callable[[LogLine], str]) -> None:

@@ -28,7 +28,7 @@ _MNT_DETACH = 2
 # What a mount inside a user namespace may not lose when it becomes read-only: nosuid, nodev, noexec.
 _KEPT = 0x2 | 0x4 | 0x8
 # A folder with more entries than this is not rebuilt to make room for a mount point.
-_MOST_ENTRIES = 2000
+_MOST_ENTRIES = 500
 
 
 def die_with_parent(parent: int) -> bool:
@@ -64,14 +64,7 @@ def peer_uid(sock: socket.socket) -> Optional[int]:
 
 def join_cgroups(procs: Sequence[str]) -> List[str]:
     """Moves this process into control groups; returns the files that could not be written."""
-    failed = []
-    for path in procs:
-        try:
-            with open(path, "w", encoding="ascii") as file:
-                file.write("0")
-        except OSError:
-            failed.append(path)
-    return failed
+    return [path for path in procs if not _write(path, "0")]
 
 
 @dataclass(frozen=True)
@@ -229,18 +222,13 @@ def _set_nice(nice: int) -> bool:
 
 def _set_autogroup(nice: int) -> bool:
     # Without a session of its own, this would slow down everybody in the terminal.
-    if os.getsid(0) != os.getpid():
+    if os.getsid(0) != os.getpid() or not os.path.exists("/proc/self/autogroup"):
         return False
     for _ in range(10):
-        try:
-            with open("/proc/self/autogroup", "w", encoding="ascii") as file:
-                file.write(str(nice))
+        if _write("/proc/self/autogroup", str(nice)):
             return True
-        except BlockingIOError:
-            # The kernel takes one such change in 0.1 s from all unprivileged users together.
-            time.sleep(0.11)
-        except OSError:
-            break
+        # The kernel takes one such change in 0.1 s from all unprivileged users together.
+        time.sleep(0.11)
     return False
 
 
@@ -290,11 +278,7 @@ def _private_namespace() -> bool:
         if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS) != 0:
             return False
         maps = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
-        try:
-            for name, text in maps.items():
-                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                    file.write(text)
-        except OSError:
+        if not all(_write(f"/proc/self/{name}", text) for name, text in maps.items()):
             return False
     try:
         _mount("none", "/", _MS_REC | _MS_PRIVATE)
@@ -305,12 +289,12 @@ def _private_namespace() -> bool:
 
 def _new_root() -> Optional[str]:
     """Builds a second root in memory that shows what the first one does, since that cannot be covered."""
-    stage = next((path for path in ("/mnt", "/tmp", "/var") if os.path.isdir(path)), "/")
+    stage = next((path for path in ("/mnt", "/tmp", "/var") if os.path.realpath(path) == path), None)
     try:
-        _cover("/", os.path.realpath(stage))
+        _cover("/", stage or "/none")
     except OSError:
         return None
-    return os.path.realpath(stage)
+    return stage
 
 
 def _enter_root(root: str) -> None:
@@ -344,22 +328,20 @@ def _nearest(target: str, root: str = "") -> str:
 
 def _cover(source: str, target: str) -> None:
     """Covers `target` by a folder in memory that shows everything in `source`."""
-    held: Set[int] = set()
+    entries: Dict[str, int] = {}
+    names = os.listdir(source)
+    if len(names) > _MOST_ENTRIES:
+        raise OSError(f"{source} has too many entries")
+    mode = os.stat(source).st_mode & 0o7777
     try:
-        old = os.open(source, os.O_RDONLY | os.O_DIRECTORY)
-        held.add(old)
-        names = os.listdir(old)
-        if len(names) > _MOST_ENTRIES:
-            raise OSError(f"{source} has too many entries")
-        # Opened now, because the cover may hide one of them.
-        entries = {name: os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=old) for name in names}
-        held.update(entries.values())
-        mode = os.stat(old).st_mode & 0o7777
+        # Opened before, because the cover may hide one of them.
+        for name in names:
+            entries[name] = os.open(os.path.join(source, name), os.O_PATH | os.O_NOFOLLOW)
         _mount("tmpfs", target, 0, b"tmpfs", b"mode=%o" % mode)
         for name, fd in entries.items():
             _show_entry(fd, os.path.join(target, name))
     finally:
-        for fd in held:
+        for fd in entries.values():
             os.close(fd)
 
 
@@ -399,6 +381,15 @@ def _probe(attempt: Callable[[], bool]) -> bool:
         finally:
             os._exit(1)
     return os.waitpid(pid, 0)[1] == 0
+
+
+def _write(path: str, text: str) -> bool:
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+    except OSError:
+        return False
+    return True
 
 
 def _libc() -> Any:

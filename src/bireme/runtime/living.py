@@ -79,7 +79,11 @@ def _lock(path: str) -> Optional[int]:
 
 
 def _detach() -> None:
-    """Belongs to no terminal and holds no folder."""
+    """Belongs to no terminal, holds no folder, and keeps the numbers of the standard streams taken."""
+    fd = os.open(os.devnull, os.O_RDWR)
+    while fd <= 2:
+        fd = os.open(os.devnull, os.O_RDWR)
+    os.close(fd)
     if os.getsid(0) != os.getpid() and os.getpgid(0) != os.getpid():
         os.setsid()
     os.chdir("/")
@@ -116,8 +120,8 @@ def _be_born(birth: serving.Birth, held: preloading.Preloaded, pools: threadpool
 
 def _tell(setup: int, content: wire.Message) -> None:
     try:
-        os.write(setup, json.dumps(content).encode("ascii"))
-        os.close(setup)
+        with open(setup, "wb") as pipe:
+            pipe.write(json.dumps(content).encode("ascii"))
     except BrokenPipeError:
         # The zygote is gone, and so shall we be: by the parent-death signal.
         os.kill(os.getpid(), signal.SIGKILL)

@@ -22,6 +22,7 @@ class Rank:
     pid: int
     start_time: Optional[int]
     setup: Optional[int]  # a pipe on which it tells how it was set up; None once it has
+    told: bytes = b""  # what came on that pipe so far
     reaped: bool = False
 
 

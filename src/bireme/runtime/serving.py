@@ -223,16 +223,12 @@ class Server:
 
     def _on_setup(self, rank: Rank, runner: Runner) -> None:
         """The child stands on its own, or has failed to, or is dead."""
-        if rank.setup is None:
-            return
-        try:
-            content = os.read(rank.setup, 1 << 20)
-        except BlockingIOError:
+        if rank.setup is None or not _has_told(rank, rank.setup):
             return
         self._selector.unregister(rank.setup)
         os.close(rank.setup)
         rank.setup = None
-        result = json.loads(content) if content else {"missing": [], "warm": True, "why": None}
+        result = json.loads(rank.told) if rank.told else {"missing": [], "warm": True, "why": None}
         if "error" in result:
             runner.ranks.remove(rank)
             self._say(runner, {"op": "refused", "id": rank.order.id, "stale": False, **result})
@@ -359,6 +355,18 @@ class Server:
 
     def _register(self, fd: int, handler: Handler) -> None:
         self._selector.register(fd, selectors.EVENT_READ, handler)
+
+
+def _has_told(rank: Rank, setup: int) -> bool:
+    """Reads on until the rank has closed its end of the pipe."""
+    try:
+        while True:
+            piece = os.read(setup, 65536)
+            if not piece:
+                return True
+            rank.told += piece
+    except BlockingIOError:
+        return False
 
 
 def _do_nothing(*_: object) -> None:

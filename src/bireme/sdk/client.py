@@ -170,6 +170,7 @@ class Client:
                     )
                 watch.revive()
                 time.sleep(_LOOK_EVERY)
+                watch.refresh()
         finally:
             watch.close()
         return viewing.view(run)
@@ -189,13 +190,13 @@ class Client:
             yield from watch.drain()
             if not follow:
                 return
-            for pause in following.pauses():
-                over = watch.is_over() or not watch.exists()
-                yield from watch.poll() if not over else watch.drain()
-                if over:
-                    return
+            pace = following.Pace()
+            while not (watch.is_over() or not watch.exists()):
+                lines = watch.poll()
+                yield from lines
                 watch.revive()
-                time.sleep(pause)
+                time.sleep(pace.pause(bool(lines)))
+            yield from watch.drain()
         finally:
             watch.close()
 

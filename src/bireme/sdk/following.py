@@ -26,12 +26,18 @@ from bireme.sdk.views import Diagnosis
 SOON = 0.02
 """Seconds between two looks while a job is young and its user waits for the first line."""
 LATER = 0.05
+SELDOM = 0.1
 YOUNG = 2.0
 """Seconds for which a job is young."""
+QUIET = 5.0
+"""Seconds without a line after which looks become seldom; nobody sees the difference, and it costs half."""
 REST = 2.0
 """Seconds for which replicas that outlive the verdict are still listened to."""
 
 _UNASKED = 1.0
+_FOLDERS_EVERY = 5
+"""Looks between two at the folders: a new file in one is rarer than a new line in a file."""
+_UNSEEN = -1
 
 Value = TypeVar("Value")
 
@@ -62,9 +68,15 @@ class Watch:
         self._ended: float | None = None
         self._unheld: float | None = None
         self._probed = 0.0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Looks at the status again; `poll` does so too."""
+        self._status.refresh()
 
     def poll(self) -> list[LogLine]:
         """The lines that were printed since the last poll."""
+        self.refresh()
         now = time.monotonic()
         due = now - self._looked >= _UNASKED
         if not self._logs.changed() and not due and not self._follower.behind:
@@ -83,8 +95,9 @@ class Watch:
         return max(self._follower.live(), key=lambda line: line.time, default=None)
 
     def glance(self) -> Glance:
-        status = self._status.get() or Status()
-        present = (self._seen.get() or Observation()).replicas
+        status = self._now()
+        self._seen.refresh()
+        present = (self._seen.value or Observation()).replicas
         return Glance(
             id=str(self.run.id),
             phase=status.phase,
@@ -100,16 +113,17 @@ class Watch:
         return viewing.explained(self.run)
 
     def exists(self) -> bool:
-        return self.run.exists()
+        """Whether the run is there: it may be removed while it is followed."""
+        return not self._status.is_missing or self.run.exists()
 
     def is_over(self) -> bool:
         """Whether nothing more is to be expected: it ended or was put aside, and its ranks are silent."""
-        status = self._status.get() or Status()
-        if status.phase.is_final:
+        phase = self._now().phase
+        if phase.is_final:
             self._ended = self._ended or time.monotonic()
-            return time.monotonic() - self._ended >= REST or not self._is_held()
+            return time.monotonic() - self._ended >= REST or not self.run.is_held()
         self._ended = None
-        return status.phase is Phase.SUSPENDED and not self._is_held()
+        return phase is Phase.SUSPENDED and not self.run.is_held()
 
     def revive(self) -> bool:
         """Starts a runner if the run has lost its own; returns whether it did."""
@@ -117,8 +131,8 @@ class Watch:
         if now - self._probed < _UNASKED:
             return False
         self._probed = now
-        phase = (self._status.get() or Status()).phase
-        if phase.is_final or phase is Phase.SUSPENDED or self._is_held():
+        phase = self._now().phase
+        if phase.is_final or phase is Phase.SUSPENDED or self.run.is_held():
             self._unheld = None
             return False
         # Its guard needs a moment to start another one; nobody is revived at the first sight.
@@ -131,83 +145,105 @@ class Watch:
     def close(self) -> None:
         self._follower.close()
 
-    def _is_held(self) -> bool:
-        return self.run.is_held()
+    def _now(self) -> Status:
+        return self._status.value or Status()
 
 
-def pauses(clock: Callable[[], float] = time.monotonic) -> Iterator[float]:
-    """How long to sleep before each next look: short at first, then long enough to cost nothing."""
-    begin = clock()
-    while True:
-        yield SOON if clock() - begin < YOUNG else LATER
+class Pace:
+    """How long to sleep before the next look: short at first, and long when nothing happens."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begin = self._newest = clock()
+
+    def pause(self, news: bool) -> float:
+        """The seconds until the next look, given whether this one found something."""
+        now = self._clock()
+        if news:
+            self._newest = now
+        if now - self._begin < YOUNG:
+            return SOON
+        return LATER if now - self._newest < QUIET else SELDOM
 
 
 class _Changes:
     """Says whether anything in the folder of the logs may have changed, at the price of some `stat` calls."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._folders: dict[Path, int] = {}
-        self._files: dict[Path, int] = {}
+        self._top = str(folder)
+        self._folders: dict[str, int] = {self._top: _UNSEEN}
+        self._files: dict[str, int] = {}
+        self._quiet: set[str] = {self._top}
+        """Folders in which no file was seen yet: the first one is waited for."""
+        self._turn = 0
 
     def changed(self) -> bool:
-        changed = False
-        for folder in (self._folder, *self._folders):
-            stamp = _modified(folder)
-            if self._folders.get(folder) != stamp:
-                self._folders[folder] = stamp
-                self._list(folder)
-                changed = True
+        self._turn += 1
+        folders = list(self._folders) if self._turn % _FOLDERS_EVERY == 0 else list(self._quiet)
+        changed = sum(self._look_into(folder) for folder in folders) > 0
         for file, size in self._files.items():
-            now = _size(file)
+            now = _stat(file).st_size
             if now != size:
                 self._files[file] = now
                 changed = True
         return changed
 
-    def _list(self, folder: Path) -> None:
+    def _look_into(self, folder: str) -> bool:
+        stamp = _stat(folder).st_mtime_ns
+        if self._folders[folder] == stamp:
+            return False
+        self._folders[folder] = stamp
         try:
             found = list(os.scandir(folder))
         except OSError:
-            return
+            return False
         for one in found:
             if one.is_dir(follow_symlinks=False):
-                self._folders.setdefault(Path(one.path), -1)
+                if one.path not in self._folders:
+                    self._folders[one.path] = _UNSEEN
+                    self._quiet.add(one.path)
+                    self._look_into(one.path)
             elif one.name.endswith(".log"):
-                self._files.setdefault(Path(one.path), -1)
+                self._files.setdefault(one.path, _UNSEEN)
+                self._quiet.discard(folder)
+        return True
 
 
 class _Cached(Generic[Value]):
     """A file that is replaced as a whole, decoded again only when it was."""
 
     def __init__(self, path: Path, type: type[Value]) -> None:
-        self._path = path
+        self._path = str(path)
         self._decoder = msgspec.json.Decoder(type)
-        self._stamp: tuple[int, int] | None = None
-        self._value: Value | None = None
+        self._stamp = (_UNSEEN, _UNSEEN)
+        self.value: Value | None = None
+        """The content when it was last looked at; None as long as there was none."""
+        self.is_missing = False
 
-    def get(self) -> Value | None:
-        """The content; None as long as there is none."""
+    def refresh(self) -> None:
+        found = _stat(self._path)
+        self.is_missing = found.st_mtime_ns == _UNSEEN
+        stamp = (found.st_mtime_ns, found.st_ino)
+        if self.is_missing or stamp == self._stamp:
+            return
         try:
-            found = os.stat(self._path)
-            stamp = (found.st_mtime_ns, found.st_ino)
-            if stamp != self._stamp:
-                self._value = self._decoder.decode(self._path.read_bytes())
-                self._stamp = stamp
+            with open(self._path, "rb") as file:
+                self.value = self._decoder.decode(file.read())
+            self._stamp = stamp
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-            pass
-        return self._value
+            return
 
 
-def _modified(folder: Path) -> int:
+class _Nothing:
+    """What `stat` says of a file that is not there."""
+
+    st_mtime_ns = _UNSEEN
+    st_size = _UNSEEN
+    st_ino = _UNSEEN
+
+
+def _stat(path: str) -> os.stat_result | _Nothing:
     try:
-        return os.stat(folder).st_mtime_ns
+        return os.stat(path)
     except OSError:
-        return -1
-
-
-def _size(file: Path) -> int:
-    try:
-        return os.stat(file).st_size
-    except OSError:
-        return -1
+        return _Nothing()

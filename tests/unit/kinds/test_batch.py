@@ -151,6 +151,7 @@ def test_outcome(given: Job, seen: Tally, verdict: Verdict) -> None:
     ("given", "problems"),
     [
         (pods(2, 5, "Indexed"), []),
+        (pods(0, 0), []),
         (
             pods(-1, -2),
             [

@@ -326,6 +326,7 @@ def test_limits_are_not_negative() -> None:
         ("spec.backoffLimit", "Invalid value: -1: must be greater than or equal to 0"),
         ("spec.activeDeadlineSeconds", "Invalid value: -5: must be greater than or equal to 0"),
     ]
+    assert problems(ring(V1ALPHA2, backoffLimit=0, activeDeadlineSeconds=0)) == []
 
 
 def test_a_main_container_that_no_worker_has_is_refused() -> None:

@@ -1,0 +1,67 @@
+"""`bireme --help` and `import bireme` cost next to nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bireme
+
+HEAVY = ("msgspec", "yaml", "asyncio", "sqlite3", "subprocess", "bireme.sdk", "bireme.engine")
+
+
+def _loaded(program: str) -> set[str]:
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(ended.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["explain", "no-room"]])
+def test_what_needs_no_jobs_imports_nothing_heavy(words: list[str]) -> None:
+    program = f"from bireme.cli.main import main\ntry: main({words!r})\nexcept SystemExit: pass"
+
+    assert not _loaded(program) & set(HEAVY)
+
+
+def test_a_script_is_run_without_reading_yaml() -> None:
+    assert "yaml" not in _loaded("import bireme.cli.run, bireme.sdk.client")
+
+
+def test_importing_bireme_imports_nothing_at_all() -> None:
+    before, after = _loaded("pass"), _loaded("import bireme")
+
+    assert after - before == {"bireme"}
+
+
+def test_the_package_alone_says_that_its_client_is_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "bireme").mkdir()
+    source = Path(bireme.__file__).read_text()
+    (tmp_path / "bireme" / "__init__.py").write_text(source)
+
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from bireme import Client",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.stderr.splitlines()[-1] == (
+        "ImportError: bireme.Client starts and watches jobs, and Bireme is not installed in this interpreter "
+        "(there is no module bireme.sdk): pip install bireme"
+    )
+
+
+def test_the_package_has_no_other_attributes() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Cleint'"):
+        _ = bireme.Cleint  # type: ignore[attr-defined]

@@ -1,0 +1,231 @@
+"""What is shown is a function of values: jobs, lines, diagnoses, machines."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from bireme.cli import render_diagnosis, render_doctor, render_jobs
+from bireme.cli.render_lines import Prefixes, status_line
+from bireme.model.decisions import EventType
+from bireme.model.job import Kind, Unit
+from bireme.model.pods import Resources
+from bireme.model.replicas import ReplicaPhase
+from bireme.model.status import Condition, ConditionType, Phase
+from bireme.runs.records import RecordedEvent
+from bireme.sdk import doctor
+from bireme.sdk.doctor import Interpreter, MachineView
+from bireme.sdk.following import Glance
+from bireme.sdk.views import (
+    Diagnosis,
+    Finding,
+    FirstError,
+    JobList,
+    JobView,
+    LogLine,
+    ReplicaView,
+    RoleView,
+    WarmView,
+)
+from tests.unit import build
+
+ERROR = FirstError(
+    replica="mnist-worker-0",
+    short="worker-0",
+    rank=1,
+    host="box",
+    attempt=0,
+    exit_code=1,
+    time=12.0,
+    how="ended with exit code 1",
+    what="ValueError: no",
+    traceback='Traceback (most recent call last):\n  File "train.py", line 1, in <module>\nValueError: no\n',
+)
+FAILED = Diagnosis(
+    finding=Finding.FAILED,
+    summary="mnist failed: rank 1 (worker-0 on box) ended with exit code 1",
+    error=ERROR,
+    more="bireme logs mnist worker-0",
+)
+VIEW = JobView(
+    id="mnist",
+    name="mnist",
+    number=1,
+    kind="PyTorchJob",
+    phase=Phase.FAILED,
+    ready=0,
+    total=2,
+    attempt=0,
+    restarts=0,
+    created=0.0,
+    started=1.0,
+    completed=13.0,
+    exit_status=1,
+    host="box",
+    is_here=True,
+    has_runner=False,
+    expired=False,
+    why="rank 1 (worker-0 on box) ended with exit code 1",
+    api_version="kubeflow.org/v1",
+    crashes=1,
+    crash_limit=0,
+    evictions=0,
+    eviction_limit=20,
+    roles=(
+        RoleView(name="worker", type="Worker", replicas=2, restart="Never", resources=Resources(cpu=500)),
+    ),
+    resources=Resources(cpu=1000, memory=2**30),
+    conditions=(Condition(ConditionType.FAILED, True, "PyTorchJobFailed", "it failed", 13.0, 13.0),),
+    replicas=(
+        ReplicaView(
+            name="mnist-worker-0",
+            short="worker-0",
+            role="worker",
+            index=0,
+            rank=1,
+            phase=ReplicaPhase.FAILED,
+            exit_code=1,
+            started=1.0,
+            ended=12.0,
+        ),
+    ),
+    events=(RecordedEvent(13.0, EventType.WARNING, "PyTorchJobFailed", "it failed", 2),),
+    diagnosis=FAILED,
+    command=("python", "train.py"),
+    folder="/home/runs/mnist/1",
+    cwd="/work",
+    python="/usr/bin/python3",
+)
+MACHINE = MachineView(
+    bireme="1.0",
+    host="box",
+    home="/home",
+    home_free=2**40,
+    cpu=2000,
+    memory=2**34,
+    gpus=0,
+    gpus_busy=0,
+    cgroups="v2",
+    mounts=True,
+    mpi="mpirun (Open MPI) 4.1.4",
+    interpreter=Interpreter(path="/usr/bin/python3", version="3.11.7", frameworks={"torch": "2.13"}),
+    warm=(),
+)
+
+
+def test_a_diagnosis_ends_with_the_error_itself() -> None:
+    assert render_diagnosis.lines(FAILED) == [
+        "mnist failed: rank 1 (worker-0 on box) ended with exit code 1",
+        "Everything it printed: bireme logs mnist worker-0",
+        "",
+        "Traceback (most recent call last):",
+        '  File "train.py", line 1, in <module>',
+        "ValueError: no",
+    ]
+
+
+def test_a_rank_without_a_traceback_shows_its_last_lines_and_what_is_known() -> None:
+    killed = replace(ERROR, traceback="", what="it may use 1 GiB and used 1 GiB", tail=("step 1", "step 2"))
+
+    lines = render_diagnosis.lines(replace(FAILED, error=killed))
+
+    assert lines[2:] == ["", "Its last lines:", "    step 1", "    step 2", "it may use 1 GiB and used 1 GiB"]
+
+
+def test_a_long_traceback_keeps_both_ends() -> None:
+    long = "\n".join(
+        ["Traceback (most recent call last):", *(f"  {n}" for n in range(500)), "ValueError: no"]
+    )
+
+    lines = render_diagnosis.lines(replace(FAILED, error=replace(ERROR, traceback=long)))
+
+    assert len(lines) == 3 + render_diagnosis.MOST_LINES
+    assert lines[3] == "Traceback (most recent call last):"
+    assert lines[-1] == "ValueError: no"
+    assert any("lines left out" in line for line in lines)
+
+
+def test_independent_copies_are_told_with_the_lines_to_add() -> None:
+    found = Diagnosis(
+        finding=Finding.INDEPENDENT, summary="train.py ran 2 independent copies", advice=("add()",)
+    )
+
+    assert render_diagnosis.lines(found) == ["train.py ran 2 independent copies", "    add()"]
+
+
+def test_a_job_is_shown_with_the_reason_last() -> None:
+    lines = render_jobs.shown(VIEW, now=20.0)
+
+    assert lines[0] == "mnist  PyTorchJob  Failed"
+    assert "  resources  2 Worker: 1 cpu, 1 GiB" in lines
+    assert "  crashes    1 of 0 forgiven" in lines
+    assert "REPLICA   RANK  PHASE   READY  RESTARTS  EXIT  PID  RAN  MESSAGE" in lines
+    assert any(line.endswith("it failed (x2)") for line in lines)
+    assert lines[-1] == "ValueError: no"
+
+
+def test_old_events_are_counted() -> None:
+    many = tuple(replace(VIEW.events[0], message=f"event {number}") for number in range(25))
+
+    assert "5 older ones: bireme show mnist --json" in render_jobs.shown(replace(VIEW, events=many), now=20.0)
+
+
+def test_a_list_has_a_line_for_each_job_and_each_warm_interpreter() -> None:
+    running = replace(VIEW, id="run", phase=Phase.RUNNING, ready=2, why="", completed=None)
+    warm = WarmView(pid=7, memory=2**28, modules=("torch", "torch._dynamo"))
+
+    lines = render_jobs.listed(JobList(jobs=(running, VIEW), warm=(warm,)), 600.0, 200)
+
+    assert lines[1].split() == ["run", "PyTorchJob", "Running", "2/2", "0", "10m"]
+    assert lines[2].split()[:5] == ["mnist", "PyTorchJob", "Failed", "-", "0"]
+    assert lines[-1] == "warm interpreter 7: 256 MiB, has imported torch"
+
+
+def test_lines_of_several_replicas_say_whose_they_are() -> None:
+    job = build.job(Kind.PYTORCH, build.role("Worker", 2), name="mnist", unit=Unit.GANG)
+    line = LogLine(1.0, "mnist-worker-1", "main", "stdout", "hello")
+    aside = LogLine(1.0, "mnist-worker-1", "sidecar", "stdout", "hello")
+
+    plain, coloured = Prefixes([job], colour=False), Prefixes([job], colour=True)
+
+    assert plain.line(line) == "[worker-1] hello"
+    assert plain.line(aside) == "[worker-1/sidecar] hello"
+    assert coloured.line(line) == "\x1b[36m[worker-1]\x1b[0m hello"
+
+
+def test_lines_of_one_replica_have_no_prefix_and_those_of_several_jobs_the_full_name() -> None:
+    one, other = build.job(Kind.PYTORCH, name="one"), build.job(Kind.PYTORCH, name="other")
+    line = LogLine(1.0, "one-worker-0", "main", "stdout", "hello")
+
+    assert Prefixes([one], colour=True).line(line) == "hello"
+    assert Prefixes([one, other], colour=False).line(line) == "[one-worker-0] hello"
+
+
+def test_a_status_line_has_phase_replicas_time_and_the_last_line() -> None:
+    running = Glance("mnist", Phase.RUNNING, 1, 2, 0)
+    queued = Glance("other", Phase.QUEUED, 0, 2, 0, waiting="needs 2 cpus, 0 free")
+
+    assert status_line([running], "step 7", 72.0) == "mnist  Running 1/2  1:12  step 7"
+    assert status_line([queued], "", 1.0) == "other  Queued 0/2  0:01  needs 2 cpus, 0 free"
+    assert status_line([running, queued], "step 7", 1.0) == "2 jobs: 1 Running, 1 Queued  0:01  step 7"
+    again = replace(running, attempt=2)
+    assert status_line([again], "", 1.0) == "mnist  Running 1/2 (attempt 3)  0:01"
+
+
+def test_a_sound_machine_has_no_problems() -> None:
+    assert doctor.problems(MACHINE, home_is_shared=False) == []
+    assert "frameworks  torch 2.13" in render_doctor.shown(MACHINE)
+
+
+def test_every_problem_of_a_machine_has_a_next_step() -> None:
+    poor = replace(MACHINE, cgroups="", mounts=False, mpi="", interpreter=None, home_free=1000)
+
+    found = doctor.problems(poor, home_is_shared=True)
+
+    assert len(found) == 6
+    assert all(problem.next for problem in found)
+    shown = render_doctor.shown(replace(poor, problems=tuple(found)))
+    assert (
+        sum(line.startswith("! ") for line in shown)
+        == sum(line.startswith("  next: ") for line in shown)
+        == 6
+    )

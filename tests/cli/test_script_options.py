@@ -1,0 +1,41 @@
+"""An option that is not ours is told with the command line that passes it to the script."""
+
+from __future__ import annotations
+
+import pytest
+
+from bireme.cli import script_options
+
+OURS = {"--workers": True, "--detach": False, "-f": True, "-m": False}
+
+
+@pytest.mark.parametrize(
+    ("args", "left", "right"),
+    [
+        (["train.py", "--lr", "0.1"], ["train.py"], ["--lr", "0.1"]),
+        (["train.py", "--lr=0.1", "--workers", "2"], ["train.py", "--workers", "2"], ["--lr=0.1"]),
+        (["--lr", "0.1", "train.py", "--detach"], ["train.py", "--detach"], ["--lr", "0.1"]),
+        (["train.py", "--fast", "--workers=2", "data"], ["train.py", "--workers=2"], ["--fast", "data"]),
+        (["train.py", "--lr", "0.1", "--", "-x"], ["train.py"], ["--lr", "0.1", "-x"]),
+    ],
+)
+def test_words_are_split_by_whom_they_are_for(args: list[str], left: list[str], right: list[str]) -> None:
+    assert script_options.split(args, OURS) == (left, right)
+
+
+def test_the_fix_can_be_pasted() -> None:
+    error = script_options.belongs_elsewhere("--lr", ["my train.py", "--lr", "0.1"], OURS)
+
+    assert error.hint == "write: bireme run 'my train.py' -- --lr 0.1"
+
+
+def test_a_misspelt_option_of_ours_is_guessed() -> None:
+    error = script_options.belongs_elsewhere("--worker", ["train.py", "--worker", "2"], OURS)
+
+    assert "did you mean --workers?" in error.what
+
+
+def test_without_a_script_only_the_help_is_named() -> None:
+    error = script_options.belongs_elsewhere("--lr", ["--lr", "0.1"], OURS)
+
+    assert error.hint == "`bireme run --help` lists its options"

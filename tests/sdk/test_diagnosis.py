@@ -1,0 +1,223 @@
+"""The first cause is found, not the last echo; and what is not known is not claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from bireme.model.job import Job, Kind, Unit
+from bireme.model.replicas import Loss, ReplicaPhase
+from bireme.model.status import Condition, ConditionType, Status
+from bireme.sdk import diagnosis
+from bireme.sdk.diagnosis import Evidence
+from bireme.sdk.evidence import Report, ReportedError
+from bireme.sdk.history import Failure, Life
+from bireme.sdk.views import Finding
+from tests.unit import build
+
+GANG = build.job(
+    Kind.PYTORCH,
+    build.role("Master", 1, build.container("python", "train.py")),
+    build.role("Worker", 2, build.container("python", "train.py")),
+    unit=Unit.GANG,
+    torchrun_environment=True,
+)
+FAILED = Status(
+    conditions=(
+        Condition(ConditionType.FAILED, True, "PyTorchJobFailed", "it reached its limit", 20.0, 20.0),
+    ),
+    completed=20.0,
+    crashes=1,
+)
+SUCCEEDED = Status(
+    conditions=(Condition(ConditionType.SUCCEEDED, True, "PyTorchJobSucceeded", "done", 20.0, 20.0),),
+    completed=20.0,
+)
+
+Reports = Mapping[tuple[str, int], Report]
+
+
+def _life(
+    short: str, at: float | None = None, code: int = 1, attempt: int = 0, reason: str = "Error"
+) -> Life:
+    role, index = short.split("-")
+    failures = () if at is None else (Failure(at, code, "pytorch", reason),)
+    return Life(
+        uid=f"{short}/{attempt}",
+        replica=f"mnist-{short}",
+        role=role,
+        index=int(index),
+        attempt=attempt,
+        began=0.0,
+        ran=0.0,
+        ended=at,
+        exit_code=None if at is None else code,
+        failures=failures,
+        phase=None if at is None else ReplicaPhase.FAILED,
+        reason=reason,
+    )
+
+
+def _report(at: float, what: str = "no") -> Report:
+    return Report(error=ReportedError("ValueError", what, f"Traceback...\nValueError: {what}\n", at))
+
+
+def _evidence(status: Status, *lives: Life, job: Job = GANG, reports: Reports | None = None) -> Evidence:
+    return Evidence(id="mnist", job=job, status=status, host="box", lives=lives, reports=reports or {})
+
+
+def test_the_earliest_error_counts_although_its_rank_ended_last() -> None:
+    found = diagnosis.diagnose(
+        _evidence(
+            FAILED,
+            _life("master-0", 10.0),
+            _life("worker-0", 12.0),
+            reports={
+                ("mnist-master-0", 0): _report(9.9, "connection closed by peer"),
+                ("mnist-worker-0", 0): _report(9.0, "the cause"),
+            },
+        )
+    )
+
+    assert found is not None
+    assert found.error is not None
+    assert found.summary == "mnist failed: rank 1 (worker-0 on box) ended with exit code 1"
+    assert found.error.what == "ValueError: the cause"
+    assert found.more == "bireme logs mnist worker-0"
+
+
+def test_a_rank_that_was_killed_is_the_cause_of_the_error_that_its_peer_saw_at_once() -> None:
+    found = diagnosis.diagnose(
+        _evidence(
+            FAILED,
+            _life("worker-0", 10.0, code=137),
+            _life("master-0", 10.2),
+            reports={("mnist-master-0", 0): _report(9.99, "connection closed by peer")},
+        )
+    )
+
+    assert found is not None
+    assert found.summary == "mnist failed: rank 1 (worker-0 on box) was killed by SIGKILL (exit code 137)"
+
+
+def test_out_of_memory_is_named() -> None:
+    failure = Failure(10.0, 137, "pytorch", "OOMKilled", "it may use 1 GiB and used 1 GiB")
+    life = replace(_life("worker-1", 10.0, code=137), failures=(failure,))
+
+    found = diagnosis.diagnose(_evidence(FAILED, life))
+
+    assert found is not None
+    assert found.error is not None
+    assert found.error.how == "ran out of memory (exit code 137)"
+    assert found.error.what == "it may use 1 GiB and used 1 GiB"
+
+
+def test_what_was_stopped_after_the_verdict_is_not_blamed() -> None:
+    late = _life("worker-0", 25.0, code=143)
+
+    found = diagnosis.diagnose(_evidence(FAILED, late, reports={("mnist-worker-0", 0): _report(24.0)}))
+
+    assert found is not None
+    assert found.error is None
+    assert found.summary == "mnist failed: it reached its limit"
+
+
+def test_only_the_last_attempt_is_told_of_a_failed_job() -> None:
+    second = replace(FAILED, attempt=1, crashes=2)
+
+    found = diagnosis.diagnose(
+        _evidence(second, _life("worker-0", 5.0), _life("worker-1", 15.0, code=3, attempt=1))
+    )
+
+    assert found is not None
+    assert found.summary == "mnist failed: rank 2 (worker-1 on box) ended with exit code 3 in attempt 2"
+
+
+def test_a_running_job_tells_why_it_was_restarted() -> None:
+    running = Status(attempt=1, crashes=1)
+
+    found = diagnosis.diagnose(
+        _evidence(running, _life("worker-0", 5.0), _life("worker-0", attempt=1), _life("master-0", attempt=1))
+    )
+
+    assert found is not None
+    assert found.finding is Finding.RESTARTED
+    assert found.summary == "mnist was restarted: rank 1 (worker-0 on box) ended with exit code 1"
+
+
+def test_a_replica_that_recovered_long_ago_is_not_blamed_where_replicas_restart_alone() -> None:
+    job = build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 2))
+    recovered = replace(_life("worker-0", 5.0), phase=None)
+
+    found = diagnosis.diagnose(_evidence(FAILED, recovered, _life("worker-1", 15.0), job=job))
+
+    assert found is not None
+    assert found.error is not None
+    assert found.error.short == "worker-1"
+
+
+def test_a_report_of_an_earlier_program_of_the_replica_is_not_used() -> None:
+    again = replace(_life("worker-0", 15.0, code=137), ran=12.0)
+
+    found = diagnosis.diagnose(_evidence(FAILED, again, reports={("mnist-worker-0", 0): _report(5.0)}))
+
+    assert found is not None
+    assert found.error is not None
+    assert found.error.traceback == ""
+    assert found.error.how == "was killed by SIGKILL (exit code 137)"
+
+
+def test_an_eviction_says_what_was_lost() -> None:
+    failure = Failure(10.0, 137, "pytorch", "Evicted", "its zygote died, and it died with it")
+    life = replace(_life("worker-0", 10.0), failures=(failure,), loss=Loss.EVICTION)
+
+    found = diagnosis.diagnose(_evidence(FAILED, life))
+
+    assert found is not None
+    assert found.summary.endswith("was lost: its zygote died, and it died with it")
+
+
+def test_a_job_that_waits_says_for_what() -> None:
+    found = diagnosis.diagnose(_evidence(Status(waiting="needs 2 cpus, 0 free; held by other (2)")))
+
+    assert found is not None
+    assert (found.finding, found.summary) == (
+        Finding.WAITING,
+        "mnist waits: needs 2 cpus, 0 free; held by other (2)",
+    )
+
+
+def test_a_job_that_runs_well_needs_no_diagnosis() -> None:
+    assert diagnosis.diagnose(_evidence(Status(), _life("worker-0"))) is None
+
+
+def test_ranks_that_never_asked_for_their_rank_are_independent_copies() -> None:
+    silent: Reports = {
+        (f"mnist-{one}", 0): Report(read_rank=False) for one in ("master-0", "worker-0", "worker-1")
+    }
+
+    found = diagnosis.diagnose(_evidence(SUCCEEDED, reports=silent))
+
+    assert found is not None
+    assert found.finding is Finding.INDEPENDENT
+    assert found.summary.startswith("train.py ran 3 independent copies: it never asked for its rank")
+
+
+def test_one_rank_that_asked_or_left_no_report_is_enough_to_say_nothing() -> None:
+    asked: Reports = {
+        ("mnist-master-0", 0): Report(read_rank=True),
+        ("mnist-worker-0", 0): Report(read_rank=False),
+        ("mnist-worker-1", 0): Report(read_rank=False),
+    }
+    unknown = {key: report for key, report in asked.items() if key[0] != "mnist-master-0"}
+
+    assert diagnosis.diagnose(_evidence(SUCCEEDED, reports=asked)) is None
+    assert diagnosis.diagnose(_evidence(SUCCEEDED, reports=unknown)) is None
+
+
+def test_replicas_of_a_plain_kubeflow_job_are_not_called_copies() -> None:
+    job = build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 1))
+    silent: Reports = {(f"mnist-{one}", 0): Report(read_rank=False) for one in ("master-0", "worker-0")}
+
+    assert diagnosis.diagnose(_evidence(SUCCEEDED, job=job, reports=silent)) is None

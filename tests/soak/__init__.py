@@ -1,0 +1,1 @@
+"""Long hammering: `make soak` runs it, `make test` does not."""
