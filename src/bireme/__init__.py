@@ -17,20 +17,20 @@ else:
     def __getattr__(name: str) -> object:
         if name == "Client":
             return _client()
-        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _client() -> object:
     reason = "it needs Python 3.11 or later"
-    if sys.version_info >= (3, 11):
+    if sys.version_info >= (3, 11):  # noqa: UP036 - this file runs on older ones too
         try:
             from bireme.sdk.client import Client
 
             return Client
         except ModuleNotFoundError as error:
-            reason = "there is no module %s" % error.name
+            reason = f"there is no module {error.name}"
     # An AttributeError would lose this sentence: `from bireme import Client` makes one of its own of it.
     raise ImportError(
-        "bireme.Client starts and watches jobs, and Bireme is not installed in this interpreter (%s): "
-        "pip install bireme" % reason
+        "bireme.Client starts and watches jobs, and Bireme is not installed in this interpreter "
+        f"({reason}): pip install bireme"
     )

@@ -12,6 +12,7 @@ from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Phase, Status
 from bireme.runs import directory, files
 from bireme.runs.directory import RunDirectory
+from bireme.runs.locks import Lock
 from bireme.runs.logs import LogWriter, Stream
 from bireme.runs.records import Context, Desired, Machine
 from bireme.sdk.following import LATER, SELDOM, SOON, Pace, Watch
@@ -114,5 +115,5 @@ def test_looks_are_frequent_at_first_and_seldom_in_silence() -> None:
     assert pace.pause(True) == LATER
 
 
-def _never() -> directory.Lock:
+def _never() -> Lock:
     raise AssertionError("somebody else holds the run")

@@ -33,6 +33,11 @@ class Complaint(Struct, frozen=True):
     hint: str = ""
     warning: bool = False
 
+    @property
+    def is_misspelling(self) -> bool:
+        """Whether a field is unknown that looks like a known one: hardly what its writer meant."""
+        return self.warning and self.text.startswith("unknown field") and "did you mean" in self.text
+
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         named = f"{place} {self.field}" if self.field else place

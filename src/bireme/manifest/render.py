@@ -10,7 +10,7 @@ import yaml
 from bireme import kinds
 from bireme.manifest import scalars
 from bireme.manifest.read import ReadJob
-from bireme.model.job import Job, Role
+from bireme.model.job import Job, Restart, Role
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
 
@@ -106,7 +106,9 @@ def _roles(job: Job, written: Manifest) -> Manifest:
 
 
 def _role(job: Job, role: Role, written: Manifest) -> Manifest:
-    filled: Manifest = {"replicas": role.replicas, "restartPolicy": str(role.restart)}
+    # A launcher that is replaced when it fails is one whose manifest says Never.
+    restart = Restart.NEVER if role.restart is Restart.RECREATE else role.restart
+    filled: Manifest = {"replicas": role.replicas, "restartPolicy": str(restart)}
     filled |= {key: value for key, value in written.items() if value is not None and key not in filled}
     name, number = kinds.module(job.kind).PORT
     for container in filled["template"]["spec"]["containers"] if name else ():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bireme.manifest.read import from_manifest
 from bireme.manifest.render import complete, render
 from bireme.manifest.source import read_text
-from tests.unit.manifest.samples import EVERY, JAXJOB, POD, PYTORCHJOB, SHORT, TFJOB, job_of, reading
+from tests.unit.manifest.samples import EVERY, JAXJOB, MPIJOB, POD, PYTORCHJOB, SHORT, TFJOB, job_of, reading
 
 RENDERED_SHORT = """\
 apiVersion: kubeflow.org/v1
@@ -147,3 +147,11 @@ def test_any_text_comes_back_as_it_was(arguments: list[str]) -> None:
     again = job_of(render(found)).roles[0].container.args
 
     assert again == tuple(arguments)
+
+
+def test_a_launcher_that_is_never_restarted_in_place_is_rendered_as_never() -> None:
+    written = MPIJOB.replace("Launcher:", "Launcher:\n      restartPolicy: Never")
+
+    again = reading(render(reading(written).jobs[0])).jobs[0].job
+
+    assert again == job_of(written)
