@@ -22,6 +22,7 @@ def main() -> None:
 
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
+    torch.set_num_threads(1)  # the network is too small to gain from more
     rank, world = dist.get_rank(), dist.get_world_size()
     digits, held_out = load(options.data, "train"), load(options.data, "t10k")
     sampler = DistributedSampler(digits, seed=options.seed)

@@ -152,3 +152,17 @@ def test_one_rank_has_the_terminal_for_a_debugger_and_no_status_line(cli: Cli) -
     assert "/dev/pts/" in terminal.shown
     assert "bireme.runtime.debug.set_trace" in terminal.shown
     assert "\x1b[2K" not in terminal.shown
+
+
+def test_a_breakpoint_of_a_single_rank_talks_to_the_user(cli: Cli) -> None:
+    cli.write("train.py", "answer = 42\nbreakpoint()\nprint('after', answer + 1)\n")
+
+    with Terminal(cli, "run", "train.py") as terminal:
+        terminal.expect("(Pdb)")
+        terminal.press(b"p answer\n")
+        terminal.expect("\n42\n")
+        terminal.press(b"c\n")
+        terminal.expect("after 43")
+        status = terminal.ended()
+
+    assert status == 0

@@ -271,6 +271,21 @@ def test_check_says_what_is_valid_and_what_is_missing_here(cli: Cli) -> None:
     assert cli.runs() == []
 
 
+def test_check_reads_each_file_by_itself_and_tells_all_complaints_at_once(cli: Cli) -> None:
+    cli.write("train.py", scripts.ALONE)
+    for name in ("a.yaml", "b.yaml"):
+        cli.write(name, "script: train.py\nname: same\n")
+    for name in ("c.yaml", "d.yaml"):
+        cli.write(name, "script: train.py\nworkers: 0\n")
+
+    fine, bad = cli("check", "a.yaml", "b.yaml"), cli("check", "a.yaml", "c.yaml", "d.yaml")
+
+    assert (fine.status, len(fine.out.splitlines())) == (0, 2)
+    assert bad.status == 2
+    assert "c.yaml:2:" in bad.err
+    assert "d.yaml:2:" in bad.err
+
+
 def test_render_prints_a_manifest_that_runs(cli: Cli) -> None:
     cli.write("train.py", scripts.ALONE)
     cli.write("job.yaml", "script: train.py\nname: mnist\n")

@@ -287,12 +287,13 @@ def test_what_a_third_party_module_reads_as_it_is_imported_does_not_count(tmp_pa
     site = tmp_path / "site-packages"
     site.mkdir()
     write(site, "copies", "import os, subprocess\nseen = dict(os.environ)\nsubprocess.run(['true'])\n")
-    write(tmp_path, "train", "import copies, os\nos.environ['PATH']\n")
+    write(site, "renames", "import sys\nsys.modules['a_part_of_it'] = sys.modules[__name__]\n")
+    write(tmp_path, "train", "import copies, renames, os\nos.environ['PATH']\n")
 
     told = report(tmp_path, "train.py", RANK="0", PYTHONPATH=str(site))
 
     assert told["read_rank"] is False
-    assert told["modules"] == ["copies"]
+    assert told["modules"] == ["copies", "renames"]
     assert told["files"] == [str(tmp_path / "train.py")]
     assert told["warm"] is False
 

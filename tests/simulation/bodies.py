@@ -151,6 +151,10 @@ class Kubelet:
         if not body.alive or body.stopping or not state.running or state.ended != run:
             return
         body.states[name] = podlife.ended(state, code, self._clock.now)
+        if body.policy is InPlace.NEVER:
+            # A program whose companion is gone for good has nobody left to serve.
+            for other in [one for one in self._names(body) if one != name and one in body.states]:
+                self._end_after(body, other, 5.0, 0)
         self._advance(body)
 
     def _lasts(self, body: Body, name: str) -> bool:

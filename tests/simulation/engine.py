@@ -11,6 +11,7 @@ from msgspec import Struct
 from bireme.engine.step import Conflict, step
 from bireme.model.decisions import Decision
 from bireme.model.replicas import Observation
+from tests.simulation.audit import check_decision
 from tests.simulation.clock import Clock
 from tests.simulation.place import Killed, Place
 
@@ -42,11 +43,13 @@ class Engine:
         self._told: list[str] = []
         self._due: float | None = None
         self._timer = 0
+        self._began = START
         self._busy = self._dead = self._called = False
 
     def begin(self, place: Place) -> None:
         self.place = place
         place.jostle = self._jostle
+        place.wall = lambda: self._began
         self.wake()
         self._resync()
 
@@ -142,11 +145,14 @@ class Engine:
 
     def _take(self) -> tuple[Decision | None, str]:
         # Nothing in a step waits for anything real, so that one push carries it to its end.
-        running = step("job", self.place, self.place, self.now)
+        self._began = self.now
+        running = step("job", self.place, self.place, self._began)
         try:
             running.send(None)
         except StopIteration as done:
-            return done.value, "done"
+            decision: Decision = done.value
+            check_decision(self.place.loaded, decision, self.place.seen)
+            return decision, "done"
         except Conflict:
             return None, "conflict"
         except Killed:

@@ -24,6 +24,7 @@ from bireme.model.replicas import (
 )
 from bireme.model.status import Status
 from tests.simulation import jobs, rules
+from tests.simulation.audit import Auditor
 from tests.simulation.bodies import Body, Kubelet
 from tests.simulation.clock import Clock
 from tests.simulation.profiles import Profile
@@ -47,10 +48,13 @@ class Place:
         self._wake = wake
         self.kubelet = Kubelet(clock, rng, profile, self._changed)
         self.ledger = Ledger()
+        self.auditor = Auditor(self.ledger)
+        self.wall: Callable[[], float] = lambda: clock.now
         self.calm = False
         self.moments: int | None = None
         """How many more moments the engine lives in this step."""
         self.jostle: Callable[[], None] = lambda: None
+        self.loaded = job
         self.version = 0
         self._written = msgspec.json.encode(Status())
         self._status: Status | None = Status()
@@ -87,17 +91,25 @@ class Place:
 
     async def load(self, key: str) -> Stored | None:
         self._moment()
+        self.loaded = self.job
         return Stored(self.job, self.status, str(self.version))
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
         self._moment()
         if before.version != str(self.version) or self._happens(self.profile.conflict):
             raise Conflict
-        exact = self.profile.counts_exactly
-        rules.check_record(self.ledger, before.job, before.status, decision, self.seen, exact=exact)
+        rules.check_record(self.ledger, before.job, before.status, decision.status)
+        if before.status.completed is None:
+            self._audit(before, decision)
         self._written = msgspec.json.encode(decision.status)
         self._status = decision.status
         self.version += 1
+
+    def _audit(self, before: Stored, decision: Decision) -> None:
+        if self.profile.counts_exactly:
+            self.auditor.check_losses(before.status, decision, self.seen, before.job)
+        self.auditor.note(self.seen)
+        self.auditor.check_end(before.status, decision, before.job, self.wall())
 
     # The backend.
 
@@ -119,6 +131,8 @@ class Place:
     async def act(self, key: str, job: Job, action: Action) -> None:
         self._moment()
         rules.check_action(self.ledger, job, self.status, self.seen, self.admission, action)
+        if isinstance(action, Start) and self.profile.counts_exactly:
+            self.auditor.check_start(job, action.replica, action.attempt)
         self._act(action)
         if self._happens(self.profile.twice):
             self._act(action)

@@ -57,8 +57,8 @@ class Profile(Struct, frozen=True):
 
     @property
     def counts_exactly(self) -> bool:
-        """Whether every crash that is seen must be counted: nothing but crashes befalls the replicas."""
-        return not self.here and not set(self.misfortunes) - {Misfortune.WAKE, Misfortune.JUMP}
+        """Whether every loss that is seen must be counted: the user does not change who is wanted."""
+        return Misfortune.SCALE not in self.misfortunes
 
 
 def draw(rng: Random) -> Profile:

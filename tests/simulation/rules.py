@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bireme import kinds
-from bireme.model.decisions import Abandon, Action, Admit, Decision, Release, Start, Stop
+from bireme.model.decisions import Abandon, Action, Admit, Release, Start, Stop
 from bireme.model.job import Job, Unit
 from bireme.model.replicas import Granted, Observation, ReplicaPhase
 from bireme.model.status import ConditionType, Status
@@ -16,6 +16,11 @@ class Violation(AssertionError):
     """A rule that was broken."""
 
 
+def need(holds: bool, what: str) -> None:
+    if not holds:
+        raise Violation(what)
+
+
 class Ledger:
     """What truly happened, kept apart from what the core believes."""
 
@@ -24,8 +29,6 @@ class Ledger:
         """Everybody who ever was, by uid."""
         self.succeeded: set[tuple[str, int]] = set()
         """Name and attempt of those who ended well by themselves."""
-        self.witnessed: dict[str, int] = {}
-        """Crashes that were seen, by uid."""
         self.resumes = 0
         self.crashes = 0
         self.taken: set[str] = set()
@@ -48,31 +51,26 @@ class Ledger:
         return [one for one in self.bodies.values() if not one.phase.is_final and not one.abandoned]
 
 
-def check_record(
-    ledger: Ledger, job: Job, before: Status, decision: Decision, seen: Observation, *, exact: bool
-) -> None:
+def check_record(ledger: Ledger, job: Job, before: Status, after: Status) -> None:
     """A status is about to be written on top of another."""
-    after = decision.status
     _check_conditions(after)
     if before.completed is not None:
         _check_final(before, after)
         return
-    _need(before.attempt <= after.attempt <= before.attempt + 1, "attempts go up one by one")
-    _need(before.crashes <= after.crashes, "crashes are never taken back")
-    _need(before.evictions <= after.evictions, "evictions are never taken back")
-    _need(after.crashes <= ledger.crashes, f"{after.crashes} crashes counted of {ledger.crashes}")
-    _need(after.evictions <= ledger.evictions, f"{after.evictions} evictions counted of {ledger.evictions}")
+    need(before.attempt <= after.attempt <= before.attempt + 1, "attempts go up one by one")
+    need(before.crashes <= after.crashes, "crashes are never taken back")
+    need(before.evictions <= after.evictions, "evictions are never taken back")
+    need(after.crashes <= ledger.crashes, f"{after.crashes} crashes counted of {ledger.crashes}")
+    need(after.evictions <= ledger.evictions, f"{after.evictions} evictions counted of {ledger.evictions}")
     if before.holds(ConditionType.SUSPENDED) and not after.holds(ConditionType.SUSPENDED):
         ledger.resumes += before.started is not None
     independent = kinds.module(job.kind).INDEPENDENT
     for name in after.done:
         truly = any(one == name and (independent or at == before.attempt) for one, at in ledger.succeeded)
-        _need(truly, f"{name} is done although it never succeeded")
+        need(truly, f"{name} is done although it never succeeded")
     _check_budgets(job, after)
     if job.unit is Unit.GANG:
         _check_gang(ledger, after)
-    elif exact and not job.policy.suspend:
-        _check_witnessed(ledger, after, seen, before.attempt)
 
 
 def check_action(
@@ -86,97 +84,86 @@ def check_action(
             _check_stop(ledger, job, status, action)
         case Abandon():
             lost = [one.name for one in seen.replicas if one.uid == action.uid and one.abandoned]
-            _need(lost == [action.replica], f"{action.replica} is struck off and is not lost")
+            need(lost == [action.replica], f"{action.replica} is struck off and is not lost")
         case Release():
             alive = [one.uid for one in ledger.living()]
-            _need(not alive, f"resources are given back while {alive} live")
+            need(not alive, f"resources are given back while {alive} live")
         case Admit():
-            _need(not status.phase.is_final, "a finished job asks for resources")
-            _need(action.attempt == status.attempt, "resources are asked for another attempt")
+            need(not status.phase.is_final, "a finished job asks for resources")
+            need(action.attempt == status.attempt, "resources are asked for another attempt")
             left_out = {one.name for one in ledger.living()} - {one.replica for one in action.demands}
-            _need(not left_out, f"resources of {left_out} are given back while they live")
+            need(not left_out, f"resources of {left_out} are given back while they live")
 
 
 def check_end(ledger: Ledger, job: Job, status: Status, admission: object) -> None:
     """Long after the chaos nothing is left to be done."""
-    _need(
+    need(
         status.phase.is_final, f"the job never ended: it is {status.phase} ({status.waiting}{status.trouble})"
     )
     alive = [one.uid for one in ledger.living()]
     stays = job.policy.clean_pods == "None" and job.policy.linger is None
-    _need(stays or not alive, f"{alive} outlive the job")
-    _need(bool(alive) or admission is None, "resources are never given back")
-    _need(job.policy.ttl is None or status.expired, "the job is never hidden")
+    need(stays or not alive, f"{alive} outlive the job")
+    need(bool(alive) or admission is None, "resources are never given back")
+    need(job.policy.ttl is None or status.expired, "the job is never hidden")
 
 
 def _check_conditions(status: Status) -> None:
     holding = [one.type for one in status.conditions if one.status]
-    _need(len({one.type for one in status.conditions}) == len(status.conditions), "a condition stands twice")
+    need(len({one.type for one in status.conditions}) == len(status.conditions), "a condition stands twice")
     running = ConditionType.RUNNING in holding
     won, lost = ConditionType.SUCCEEDED in holding, ConditionType.FAILED in holding
-    _need(not (running and ConditionType.RESTARTING in holding), "running and restarting")
-    _need(not (won and lost), "succeeded and failed")
-    _need((status.completed is not None) == (won or lost), "completed and not final, or the reverse")
-    _need(not (running and (won or lost)), "final and running")
+    need(not (running and ConditionType.RESTARTING in holding), "running and restarting")
+    need(not (won and lost), "succeeded and failed")
+    need((status.completed is not None) == (won or lost), "completed and not final, or the reverse")
+    need(not (running and (won or lost)), "final and running")
 
 
 def _check_final(before: Status, after: Status) -> None:
     for name in Status.__struct_fields__:
         if name not in MUTABLE_AFTER_END:
-            _need(getattr(before, name) == getattr(after, name), f"{name} changed after the end")
+            need(getattr(before, name) == getattr(after, name), f"{name} changed after the end")
 
 
 def _check_budgets(job: Job, status: Status) -> None:
     if status.completed is not None or status.holds(ConditionType.SUSPENDED):
         return
     limit = job.policy.backoff_limit
-    _need(limit is None or status.crashes <= limit, f"{status.crashes} crashes, {limit} are forgiven")
-    _need(status.evictions <= job.policy.eviction_limit, f"{status.evictions} evictions are too many")
+    need(limit is None or status.crashes <= limit, f"{status.crashes} crashes, {limit} are forgiven")
+    need(status.evictions <= job.policy.eviction_limit, f"{status.evictions} evictions are too many")
 
 
 def _check_gang(ledger: Ledger, status: Status) -> None:
     losses = status.crashes + status.evictions + ledger.resumes
     most = status.attempt + status.phase.is_final
-    _need(status.attempt <= losses <= most, f"attempt {status.attempt} after {losses} losses and resumptions")
-
-
-def _check_witnessed(ledger: Ledger, status: Status, seen: Observation, attempt: int) -> None:
-    for one in seen.replicas:
-        if one.attempt == attempt:
-            crashes = one.restarts + (one.phase is ReplicaPhase.FAILED)
-            ledger.witnessed[one.uid] = max(crashes, ledger.witnessed.get(one.uid, 0))
-    total = sum(ledger.witnessed.values())
-    _need(status.crashes == total, f"{status.crashes} crashes counted, {total} were seen")
+    need(status.attempt <= losses <= most, f"attempt {status.attempt} after {losses} losses and resumptions")
 
 
 def _check_start(ledger: Ledger, job: Job, status: Status, admission: object, start: Start) -> None:
     name = start.replica
-    _need(not status.phase.is_final, f"{name} starts after the end")
-    _need(not job.policy.suspend, f"{name} starts although the job is suspended")
-    _need(start.attempt == status.attempt, f"{name} starts in attempt {start.attempt}")
-    _need(name not in status.done, f"{name} starts although it is done")
+    need(not status.phase.is_final, f"{name} starts after the end")
+    need(not job.policy.suspend, f"{name} starts although the job is suspended")
+    need(start.attempt == status.attempt, f"{name} starts in attempt {start.attempt}")
+    need(name not in status.done, f"{name} starts although it is done")
     _check_budgets(job, status)
     for one in ledger.living():
-        _need(one.name != name, f"{name} starts while {one.uid} lives")
-        _need(one.attempt == start.attempt, f"attempt {start.attempt} starts while {one.uid} lives")
-    _need(isinstance(admission, Granted), f"{name} starts without admission")
+        need(one.name != name, f"{name} starts while {one.uid} lives")
+        need(one.attempt == start.attempt, f"attempt {start.attempt} starts while {one.uid} lives")
+    need(isinstance(admission, Granted), f"{name} starts without admission")
     if isinstance(admission, Granted):
         wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
         needed = {one.name for one in wanted} - set(status.done) if job.unit is Unit.GANG else {name}
-        _need(admission.attempt == start.attempt, f"{name} starts with resources of another attempt")
-        _need(needed <= admission.replicas, f"{name} starts and {needed - admission.replicas} cannot")
+        need(admission.attempt == start.attempt, f"{name} starts with resources of another attempt")
+        need(needed <= admission.replicas, f"{name} starts and {needed - admission.replicas} cannot")
 
 
 def _check_stop(ledger: Ledger, job: Job, status: Status, stop: Stop) -> None:
     body = ledger.bodies.get(stop.uid)
-    _need(body is not None and body.name == stop.replica, f"{stop} is about nobody")
-    if body is None or status.phase.is_final or job.policy.suspend or body.attempt != status.attempt:
+    need(body is not None and body.name == stop.replica, f"{stop} is about nobody")
+    if body is None or status.completed is not None or job.policy.suspend:
+        return
+    if body.attempt != status.attempt:
+        need(stop.grace == 0.0, f"{body.uid} of an older attempt is given time")
         return
     wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
     healthy = body.alive and any(one.name == body.name for one in wanted)
-    _need(not healthy, f"{body.uid} is stopped for nothing")
-
-
-def _need(holds: bool, what: str) -> None:
-    if not holds:
-        raise Violation(what)
+    need(not healthy, f"{body.uid} is stopped for nothing")

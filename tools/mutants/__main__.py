@@ -38,13 +38,14 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=60, help="how many mutants are tried")
     parser.add_argument("--seed", type=int, default=1, help="which ones")
     parser.add_argument("--only", default="", help="only files whose path contains this text")
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="which tests must notice")
     chosen = parser.parse_args()
     root = Path(__file__).parents[2]
     found = [one for one in _all(root) if chosen.only in one.file]
     picked = random.Random(chosen.seed).sample(found, min(chosen.sample, len(found)))
     print(f"{len(found)} mutants, {len(picked)} are tried", flush=True)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        laboratory = _Laboratory(root, Path(folder))
+        laboratory = _Laboratory(root, Path(folder), tuple(chosen.tests))
         survivors = [one for number, one in enumerate(picked, 1) if laboratory.survives(number, one)]
     killed = len(picked) - len(survivors)
     print(f"{killed} of {len(picked)} killed ({100 * killed / len(picked):.1f} %), {len(survivors)} survived")
@@ -61,8 +62,8 @@ def _all(root: Path) -> list[Sample]:
 class _Laboratory:
     """A copy of the project in which one file at a time is replaced by a mutant."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
-        self._root, self._folder = root, folder
+    def __init__(self, root: Path, folder: Path, tests: tuple[str, ...]) -> None:
+        self._folder, self._tests = folder, tests
         for name in COPIED:
             source, target = root / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +93,7 @@ class _Laboratory:
 
     def _passes(self, limit: float) -> bool | None:
         """Whether all tests pass; None when they do not come to an end."""
-        command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *TESTS]
+        command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *self._tests]
         # The copy comes before whatever of the project is installed.
         paths = os.pathsep.join([str(self._folder / "src"), str(self._folder)])
         env = {**os.environ, "BIREME_SIMULATION_SEEDS": SEEDS, "PYTHONPATH": paths}

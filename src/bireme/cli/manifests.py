@@ -23,9 +23,28 @@ more = click.argument("more", nargs=-1, metavar="[FILE...]")
 
 
 def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Ordered:
-    """Reads them all together, so that one may refer to another."""
+    """Reads each by itself, because two of them may hold the same job; all complaints come at once."""
     chosen = (*files, *more)
     if not chosen:
         raise errors.BadInput("no manifest is given", hint="name a file: -f job.yaml")
-    documents = sources.documents(chosen, lambda size: sys.stdin.buffer.read(size))
-    return orders.of_documents(documents, Given(), client.scene())
+    found: list[Ordered] = []
+    refused: list[errors.BadManifest] = []
+    for file in chosen:
+        try:
+            documents = sources.documents([file], lambda size: sys.stdin.buffer.read(size))
+            found.append(orders.of_documents(documents, Given(), client.scene()))
+        except errors.BadManifest as error:
+            refused.append(error)
+    if refused:
+        raise _together(refused)
+    return Ordered(
+        orders=tuple(order for one in found for order in one.orders),
+        read=tuple(read for one in found for read in one.read),
+        warnings=tuple(warning for one in found for warning in one.warnings),
+    )
+
+
+def _together(refused: list[errors.BadManifest]) -> errors.BadManifest:
+    if len(refused) == 1:
+        return refused[0]
+    return errors.BadManifest.of([complaint for one in refused for complaint in one.complaints])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 FIRST = 1.0
 LONGEST = 300.0
+RESET = 600.0
+"""Seconds of health after which earlier failures are forgiven."""
 
 CONTAINER_FIRST = 10.0
 """What a kubelet waits, so that a restart in place takes as long here as there."""
-CONTAINER_RESET = 600.0
 
 
 def replacement(failures: int) -> float:

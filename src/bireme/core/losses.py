@@ -67,6 +67,12 @@ def is_evicted(replica: Replica) -> bool:
     return replica.phase is not ReplicaPhase.FAILED or replica.loss is Loss.EVICTION or replica.stopping
 
 
+def is_counted(status: Status, replica: Replica) -> bool:
+    """Whether the end of a replica was counted as a loss, and was not our own wish."""
+    known = status.sightings.get(replica.name)
+    return known is not None and known.uid == replica.uid and known.losses > replica.restarts
+
+
 def _sighting(status: Status, replica: Replica) -> Sighting:
     known = status.sightings.get(replica.name)
     return known if known is not None and known.uid == replica.uid else Sighting(replica.uid)

@@ -73,7 +73,7 @@ def decide(pod: PodSpec, policy: InPlace, main: str, states: dict[str, Container
 
 def ended(state: ContainerState, exit_code: int, now: float) -> ContainerState:
     """The state of a container after one more end."""
-    healthy = now - state.started_at >= backoff.CONTAINER_RESET
+    healthy = now - state.started_at >= backoff.RESET
     return ContainerState(
         ended=state.ended + 1,
         exit_code=exit_code,

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme.core import backoff, conditions
-from bireme.core.losses import Losses, is_evicted
+from bireme.core.losses import Losses, is_counted, is_evicted
 from bireme.core.suspend import next_attempt
 from bireme.model.decisions import Event, EventType
 from bireme.model.job import Job, Member, Restart, Unit
@@ -35,6 +35,8 @@ def lost_for_good(view: View) -> frozenset[str]:
     if whole_attempt_lost(view):
         return frozenset()
     current = view.current()
+    if not view.losses.evictions and not any(one.phase is ReplicaPhase.FAILED for one in current.values()):
+        return frozenset()
     return frozenset(
         member.name
         for member in view.wanted
@@ -62,7 +64,7 @@ def apply(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
 def _is_final(view: View, member: Member, replica: Replica | None) -> bool:
     role = view.job.role(member.role)
     restart = role.restart if role else Restart.NEVER
-    fell = replica is not None and replica.phase is ReplicaPhase.FAILED
+    fell = replica is not None and replica.phase is ReplicaPhase.FAILED and is_counted(view.status, replica)
     if replica is None or not fell or is_evicted(replica):
         evicted = fell or member.name in view.losses.evictions
         return evicted and restart is Restart.NEVER and view.job.unit is Unit.REPLICA
@@ -76,30 +78,34 @@ def _survives(replica: Replica) -> bool:
 
 
 def _again_as_gang(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
-    before = view.status.retries.get(GANG, Retry(0, now))
-    evicted = bool(view.losses.evictions)
-    failures = before.failures + (0 if evicted else 1)
-    due = now + (0.0 if evicted else backoff.replacement(failures))
-    status = next_attempt(view.job, view.status)
-    status = replace(status, retries={GANG: Retry(failures, due)})
+    retry = _retry(view.status.retries.get(GANG), now, evicted=bool(view.losses.evictions))
+    status = replace(next_attempt(view.job, view.status), retries={GANG: retry})
     return _announce(view, status, now)
 
 
 def _again_one_by_one(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
     current = view.current()
-    lost = lost_for_good(view)
-    retries = dict(view.status.retries)
-    replaced = False
-    for name in (*view.losses.crashes, *view.losses.evictions):
-        replica = current.get(name)
-        if replica is not None and (_survives(replica) or name in lost):
-            continue  # It was restarted in place, and its kubelet keeps the back-off; or it stays as it is.
-        evicted = name in view.losses.evictions
-        failures = retries.get(name, Retry(0, now)).failures + (0 if evicted else 1)
-        retries[name] = Retry(failures, now + (0.0 if evicted else backoff.replacement(failures)))
-        replaced = True
-    status = replace(view.status, retries=retries)
-    return _announce(view, status, now) if replaced else (status, ())
+    # What is restarted in place is left to its kubelet, which keeps the back-off.
+    unchanged = {name for name, one in current.items() if _survives(one)}
+    unchanged |= (lost_for_good(view) & current.keys()).union(view.status.done)
+    fallen = dict.fromkeys((*view.losses.crashes, *view.losses.evictions))
+    retries = {
+        name: _retry(view.status.retries.get(name), now, evicted=name in view.losses.evictions)
+        for name in fallen
+        if name not in unchanged
+    }
+    status = replace(view.status, retries={**view.status.retries, **retries})
+    return _announce(view, status, now) if retries else (status, ())
+
+
+def _retry(before: Retry | None, now: float, *, evicted: bool) -> Retry:
+    """An eviction is tried again at once, a crash after a while; a long healthy run sets that back."""
+    failures = before.failures if before is not None else 0
+    if evicted:
+        return Retry(failures, now)
+    healthy = before is not None and now - before.not_before >= backoff.RESET
+    failures = 1 if healthy else failures + 1
+    return Retry(failures, now + backoff.replacement(failures))
 
 
 def _announce(view: View, status: Status, now: float) -> tuple[Status, tuple[Event, ...]]:

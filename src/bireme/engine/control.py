@@ -13,7 +13,7 @@ from bireme.model.status import Phase
 from bireme.runs import directory
 from bireme.runs import machine as machines
 from bireme.runs.directory import RunDirectory
-from bireme.runs.records import Desired
+from bireme.runs.records import Desired, Machine
 
 
 def stop(run: RunDirectory) -> None:
@@ -77,17 +77,18 @@ def tend(run: RunDirectory) -> bool:
 def revive(home: Path) -> tuple[RunDirectory, ...]:
     """Start runners for the runs of this machine that lost theirs, and return those."""
     machine = machines.this_machine()
-    return tuple(
-        run for run in directory.every(home) if _is_orphan(run) and run.context().is_of(machine) and tend(run)
-    )
+    return tuple(run for run in directory.every(home) if _is_orphan(run, machine) and tend(run))
 
 
-def _is_orphan(run: RunDirectory) -> bool:
+def _is_orphan(run: RunDirectory, machine: Machine) -> bool:
     if run.is_held():
         return False
     try:
-        phase, desired = run.status().phase, run.desired()
+        phase, desired, context = run.status().phase, run.desired(), run.context()
     except errors.BiremeError:
+        # A damaged run must not keep every command from working; `show` and `rm` speak of it.
+        return False
+    if not context.is_of(machine):
         return False
     asleep = phase is Phase.SUSPENDED and (desired.job.policy.suspend or desired.deleted)
     return not phase.is_final and not asleep

@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -22,6 +24,7 @@ from bireme.engine import runner
 from bireme.runs import files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.locks import Lock
+from bireme.runs.records import RunId
 
 _MOST_DEATHS = 10
 """Runners that may die within a minute; more is a fault that another runner would not cure."""
@@ -30,6 +33,8 @@ _WINDOW = 60.0
 
 def start(run: RunDirectory, lock: Lock) -> int:
     """Start the guard and the runner of a run that this process holds; returns the guard's pid."""
+    if threading.active_count() > 1:
+        return _start_anew(run, lock)
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -45,6 +50,23 @@ def start(run: RunDirectory, lock: Lock) -> int:
         traceback.print_exc()
     finally:
         os._exit(0)
+
+
+def main(arguments: list[str]) -> None:
+    """What `python -m bireme.engine.guard HOME NAME NUMBER LOCK` does."""
+    home, name, number, descriptor = arguments
+    run = RunDirectory(Path(home), RunId(name, int(number)))
+    os.set_inheritable(int(descriptor), False)
+    _detach(run)
+    _guard(run, Lock(int(descriptor)))
+
+
+def _start_anew(run: RunDirectory, lock: Lock) -> int:
+    """Start the guard in an interpreter of its own: a fork of a threaded program may hang in its locks."""
+    words = [sys.executable, "-m", "bireme.engine.guard", str(run.home), run.id.name, str(run.id.number)]
+    process = subprocess.Popen([*words, str(lock.fd)], pass_fds=[lock.fd], start_new_session=True)
+    lock.close()
+    return process.pid
 
 
 def _guard(run: RunDirectory, lock: Lock | None) -> None:
@@ -104,3 +126,7 @@ def _detach(run: RunDirectory) -> None:
 
 def _say(text: str) -> None:
     print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,8 +1,8 @@
 """How does mpirun start a process in another replica: this stands in for ssh, and asks the runner to do it.
 
-Called as `agent.py SOCKET [options] HOST COMMAND...`, the way mpirun and horovodrun call ssh. The runner starts
-the command inside the replica named HOST, on this process's own standard input, output and error, so nothing is
-copied; this process waits and ends with the command's exit code. If it is killed, the command is killed too.
+Called as `agent.py SOCKET [options] HOST COMMAND...`, the way mpirun and horovodrun call ssh. The runner
+starts the command inside the replica named HOST, on this process's own standard input, output and error, so
+nothing is copied; this process waits and ends with the command's exit code. If it is killed, so is the command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if not __package__:
     __package__ = _package.__name__
     sys.modules[__package__] = _package
 
-from . import wire  # noqa: E402
+from . import wire
 
 # Options of ssh that take a value of their own; all others are single words.
 _WITH_VALUE = frozenset("-" + letter for letter in "BbcDEeFIiJLlmOopQRSWw")

@@ -13,15 +13,16 @@ def set_trace() -> None:
     frame = sys._getframe(1)
     path = os.environ.get("BIREME_TERMINAL", "")
     try:
-        # Open for as long as the debugger lives, which is as long as the process.
-        terminal = open(path, "r+", buffering=1, encoding="utf-8") if path else None  # noqa: SIM115
+        # Twice, because a terminal cannot seek; open for as long as the debugger, which ends with the process.
+        source = open(path, encoding="utf-8") if path else None  # noqa: SIM115
+        target = open(path, "w", buffering=1, encoding="utf-8") if path else None  # noqa: SIM115
     except OSError:
-        terminal = None
-    if terminal is None:
+        source = target = None
+    if source is None or target is None:
         pdb.Pdb().set_trace(frame)
         return
     sys.stdout.flush()
-    debugger = pdb.Pdb(stdin=terminal, stdout=terminal)
+    debugger = pdb.Pdb(stdin=source, stdout=target)
     # Pdb reads with input() unless it is told to use the stream that it was given.
     debugger.use_rawinput = False
     debugger.set_trace(frame)

@@ -126,7 +126,8 @@ def _imported(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Tuple[List[
         if file is None or (name in started and name != "__main__"):
             continue
         if any(site in file for site in _SITE):
-            third.add(name)
+            if _is_importable(name, file):
+                third.add(name)
         elif not file.startswith(_STANDARD) and not file.startswith(_OURS):
             files.add(os.path.abspath(file))
     wanted = {name for name in third if "." not in name and not name.startswith("__")}
@@ -134,6 +135,13 @@ def _imported(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Tuple[List[
     if preloaded:
         wanted.update(_roots(third - preloaded))
     return sorted(wanted)[:_MOST], sorted(files)[: 10 * _MOST]
+
+
+def _is_importable(name: str, file: str) -> bool:
+    """Whether `import name` would find this file; some libraries register parts under a bare name too."""
+    for site in _SITE:
+        file = file.rpartition(site)[2]
+    return file.partition("/")[0].partition(".")[0] == name.partition(".")[0]
 
 
 def _roots(names: Set[str]) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,9 +16,9 @@ import bireme
 from bireme import errors
 from bireme.backends.local import gpus, interpreters
 from bireme.backends.local.cgroups import Cgroups
+from bireme.backends.local.zygotes import RUNTIME
 from bireme.core.admit import Capacity
 from bireme.runs import machine
-from bireme.runtime import linux
 from bireme.sdk import warm
 from bireme.sdk.views import VERSION, WarmView
 
@@ -111,7 +112,7 @@ def examine(home: Path, environ: Mapping[str, str], python: str = "") -> Machine
         gpus=_count(capacity, busy=False),
         gpus_busy=_count(capacity, busy=True),
         cgroups="" if groups is None else ("v2" if groups.unified else "v1"),
-        mounts=linux.mounts_work(),
+        mounts=_mounts(environ),
         mpi=_mpi(environ),
         interpreter=_interpreter(environ, python),
         warm=warm.zygotes(home),
@@ -123,46 +124,34 @@ def problems(view: MachineView, home_is_shared: bool) -> list[Problem]:
     """What a person should know about a machine, each with a next step. Pure."""
     found = []
     if not view.cgroups:
-        found.append(
-            Problem(
-                "no control group can be written: limits of cpu and memory are counted, not enforced",
-                "start the shell in a delegated scope: systemd-run --user --scope -p Delegate=yes bash",
-            )
-        )
+        what = "no control group can be written: limits of cpu and memory are counted, not enforced"
+        step = "start the shell in a delegated scope: systemd-run --user --scope -p Delegate=yes bash"
+        found.append(Problem(what, step))
     if not view.mounts:
-        found.append(
-            Problem(
-                "ranks cannot have mounts of their own: --map and volumes work through command lines only",
-                "allow user namespaces (sysctl user.max_user_namespaces), or make the image's paths real",
-            )
-        )
+        what = "ranks cannot have mounts of their own: --map and volumes work through command lines only"
+        step = "allow user namespaces (sysctl user.max_user_namespaces), or make the image's paths real"
+        found.append(Problem(what, step))
     if not view.mpi:
-        found.append(
-            Problem("mpirun is not installed: an MPIJob cannot run", "sudo apt-get install openmpi-bin")
-        )
-    if view.interpreter is None:
-        found.append(Problem("there is no python3 on PATH", "activate an environment, or use --python"))
-    elif not view.interpreter.version:
-        found.append(Problem(f"{view.interpreter.path} does not answer", "choose another with --python"))
-    elif not view.interpreter.frameworks:
-        found.append(
-            Problem(
-                f"{view.interpreter.path} has none of the training frameworks",
-                "activate the environment that has them, or: pip install torch",
-            )
-        )
+        what = "mpirun is not installed: an MPIJob cannot run"
+        found.append(Problem(what, "sudo apt-get install openmpi-bin"))
     if view.home_free < LITTLE_DISK:
-        found.append(
-            Problem(f"the disk of {view.home} is nearly full", "bireme ps --all, then bireme rm what is old")
-        )
+        what = f"the disk of {view.home} is nearly full"
+        found.append(Problem(what, "bireme ps --all, then bireme rm what is old"))
     if home_is_shared:
-        found.append(
-            Problem(
-                f"{view.home} is on a file system that other machines share",
-                "set BIREME_HOME to a folder on a local disk",
-            )
-        )
-    return found
+        what = f"{view.home} is on a file system that other machines share"
+        found.append(Problem(what, "set BIREME_HOME to a folder on a local disk"))
+    return found + _interpreter_problems(view.interpreter)
+
+
+def _interpreter_problems(found: Interpreter | None) -> list[Problem]:
+    if found is None:
+        return [Problem("there is no python3 on PATH", "activate an environment, or use --python")]
+    if not found.version:
+        return [Problem(f"{found.path} does not answer", "choose another with --python")]
+    if not found.frameworks:
+        what = f"{found.path} has none of the training frameworks"
+        return [Problem(what, "activate the environment that has them, or: pip install torch")]
+    return []
 
 
 def _count(capacity: Capacity, *, busy: bool) -> int:
@@ -182,6 +171,12 @@ def _interpreter(environ: Mapping[str, str], chosen: str) -> Interpreter | None:
     except msgspec.DecodeError:
         return Interpreter(path=path)
     return Interpreter(path=path, version=version, frameworks=found)
+
+
+def _mounts(environ: Mapping[str, str]) -> bool:
+    """Tries it out as a rank would, in a process of its own."""
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import linux; print(linux.mounts_work())"
+    return _ask([sys.executable, "-c", program, str(RUNTIME)], environ).strip() == "True"
 
 
 def _mpi(environ: Mapping[str, str]) -> str:

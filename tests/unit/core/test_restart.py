@@ -143,11 +143,22 @@ def test_a_restart_in_place_is_counted_and_otherwise_left_to_the_backend() -> No
     assert world.phase() is Phase.RUNNING
 
 
+def test_restarts_in_place_that_are_seen_only_after_the_success_announce_nothing() -> None:
+    world = at_work(workers())
+
+    decision = world.look(replace(succeeded("worker-0"), restarts=2), running("worker-1"), at=10.0)
+
+    assert world.status.crashes == 2
+    assert decision.events == ()
+    assert world.status.retries == {}
+    assert world.phase() is Phase.RUNNING
+
+
 def test_the_first_replacement_comes_at_once_and_later_ones_wait_longer_and_longer() -> None:
     world = at_work(workers())
     waited = []
     for failures in range(1, 6):
-        now = 1000.0 * failures
+        now = 100.0 * failures
         world.look(crashed("worker-0", uid=f"uid-{failures}"), running("worker-1"), at=now)
         decision = world.look(running("worker-1"), at=now)
         waited.append((decision.wake_at or now) - now)
@@ -157,7 +168,7 @@ def test_the_first_replacement_comes_at_once_and_later_ones_wait_longer_and_long
         assert starts(due) == ["worker-0"]
 
     assert waited == [0.0, 1.0, 2.0, 4.0, 8.0]
-    assert world.status.retries["mnist-worker-0"] == Retry(5, 5008.0)
+    assert world.status.retries["mnist-worker-0"] == Retry(5, 508.0)
 
 
 def test_an_evicted_replica_is_replaced_at_once_however_often_it_failed() -> None:
@@ -168,6 +179,27 @@ def test_an_evicted_replica_is_replaced_at_once_however_often_it_failed() -> Non
     world.look(evicted("worker-0", uid="last"), running("worker-1"), at=100.0)
 
     assert world.status.retries["mnist-worker-0"] == Retry(4, 100.0)
+
+
+@pytest.mark.parametrize(("lived", "failures"), [(599.0, 4), (600.0, 1)])
+@pytest.mark.parametrize("unit", Unit)
+def test_ten_healthy_minutes_set_a_back_off_back(unit: Unit, lived: float, failures: int) -> None:
+    world = at_work(workers(2, unit=unit))
+    for crash in range(3):
+        attempt = world.status.attempt
+        world.look(crashed("worker-0", uid=f"{crash}", attempt=attempt), running("worker-1", attempt=attempt))
+    (before,) = world.status.retries.values()
+
+    attempt = world.status.attempt
+    world.look(
+        crashed("worker-0", uid="last", attempt=attempt),
+        running("worker-1", attempt=attempt),
+        at=before.not_before + lived,
+    )
+
+    (after,) = world.status.retries.values()
+    assert (before.failures, after.failures) == (3, failures)
+    assert world.status.crashes == 4
 
 
 def test_each_replica_has_a_back_off_of_its_own() -> None:
@@ -309,6 +341,25 @@ def test_a_replica_that_was_removed_by_somebody_is_not_judged_by_its_exit_code()
 
     assert world.phase() is Phase.RESTARTING
     assert (world.status.crashes, world.status.evictions) == (0, 1)
+
+
+@pytest.mark.parametrize("restart", [Restart.NEVER, Restart.EXIT_CODE])
+@pytest.mark.parametrize("unit", Unit)
+def test_the_remains_of_one_who_was_scaled_away_fail_nothing_when_it_is_wanted_again(
+    restart: Restart, unit: Unit
+) -> None:
+    world = at_work(workers(2, restart, unit=unit))
+    world.scale("worker", 1)
+    world.look(running("worker-0"), running("worker-1"), at=2.0)
+    world.scale("worker", 2)
+
+    dead = replace(crashed("worker-1", 1), stopping=True)
+    world.look(running("worker-0"), dead, at=3.0)
+    gone = world.look(running("worker-0"), at=4.0)
+
+    assert world.phase() is Phase.RUNNING
+    assert (world.status.crashes, world.status.evictions) == (0, 0)
+    assert starts(gone) == ["worker-1"]
 
 
 def test_a_removed_replica_comes_back_only_when_it_is_gone() -> None:

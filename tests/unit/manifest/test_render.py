@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from bireme.manifest.read import from_manifest
 from bireme.manifest.render import complete, render
 from bireme.manifest.source import read_text
-from tests.unit.manifest.samples import EVERY, JAXJOB, MPIJOB, POD, PYTORCHJOB, SHORT, TFJOB, job_of, reading
+from tests.unit.manifest.samples import (
+    EVERY,
+    JAXJOB,
+    MPIJOB_V2BETA1,
+    POD,
+    PYTORCHJOB,
+    SHORT,
+    TFJOB,
+    job_of,
+    reading,
+)
 
 RENDERED_SHORT = """\
 apiVersion: kubeflow.org/v1
@@ -150,7 +160,7 @@ def test_any_text_comes_back_as_it_was(arguments: list[str]) -> None:
 
 
 def test_a_launcher_that_is_never_restarted_in_place_is_rendered_as_never() -> None:
-    written = MPIJOB.replace("Launcher:", "Launcher:\n      restartPolicy: Never")
+    written = MPIJOB_V2BETA1.replace("Launcher: {", "Launcher: {restartPolicy: Never, ")
 
     again = reading(render(reading(written).jobs[0])).jobs[0].job
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -48,6 +49,8 @@ class Site(Struct, frozen=True):
     """Claim name to folder, from `--volume`."""
     maps: Mapping[str, str] = {}
     """Path of the image to path of this machine, from `--map`."""
+    crowded: bool = False
+    """Whether replicas share the machine, so that each must keep to its cpus."""
     mounts_work: bool = False
     """Whether a rank can be given a private mount namespace."""
 
@@ -140,6 +143,10 @@ def _inherited(site: Site, placed: Placed) -> dict[str, str]:
     values["PATH"] = os.pathsep.join(folders if Path(folders[0]).is_dir() else folders[1:])
     for name, value in _WEAK.items():
         values.setdefault(name, value)
+    if site.crowded:
+        # Frameworks start a thread for each core that they see, and here every replica sees all of them.
+        cpus = math.ceil((start.pod.claims.cpu or 1000) / 1000)
+        values.setdefault("OMP_NUM_THREADS", str(cpus))
     values |= {
         MARK: f"{site.run}/{start.attempt}",
         "BIREME_RUN_DIR": str(site.folder),

@@ -26,6 +26,7 @@ def of(run: RunDirectory) -> Site:
         claims=run.home / "claims",
         volumes=context.volumes,
         maps=context.maps,
+        crowded=job.total > 1,
         mounts_work=_asks_for_mounts(job, context) and linux.mounts_work(),
     )
 

@@ -77,7 +77,7 @@ class Stable:
         """Start a zygote in the background; a second one of the same kind ends by itself."""
         folder = self._folder / f"{key.name}-{_digest(modules)}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if (folder / "unsafe").exists():
+        if (folder / "socket.refused").exists():
             return
         (folder / "preload").write_bytes(msgspec.json.encode(modules))
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(key.variables)
