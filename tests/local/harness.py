@@ -20,7 +20,7 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
 
 BIN = Path(sys.executable).parent
-PATIENCE = 120.0
+PATIENCE = 240.0
 
 
 class Bireme:

@@ -2,7 +2,7 @@
 
 Called as `agent.py SOCKET [options] HOST COMMAND...`, the way mpirun and horovodrun call ssh. The runner
 starts the command inside the replica named HOST, on this process's own standard input, output and error, so
-nothing is copied; this process waits and ends with the command's exit code. If it is killed, so is the command.
+nothing is copied; this process waits and ends with the command's exit code. Killed, it takes that along.
 """
 
 from __future__ import annotations

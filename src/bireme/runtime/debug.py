@@ -13,7 +13,7 @@ def set_trace() -> None:
     frame = sys._getframe(1)
     path = os.environ.get("BIREME_TERMINAL", "")
     try:
-        # Twice, because a terminal cannot seek; open for as long as the debugger, which ends with the process.
+        # Twice, because a terminal cannot seek; open until the process ends, as the debugger is.
         source = open(path, encoding="utf-8") if path else None  # noqa: SIM115
         target = open(path, "w", buffering=1, encoding="utf-8") if path else None  # noqa: SIM115
     except OSError:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+from . import meeting
+
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
     from types import FrameType
@@ -69,6 +71,8 @@ def _watch_environ(watch: Watch) -> None:
                     watch.notice(sys._getframe(1))
                 except Exception:
                     watch.read = True
+            elif key == b"MASTER_PORT":
+                meeting.before_answer(sys._getframe(1), self)
             return dict.__getitem__(self, key)
 
     _set_data(Watched(os.environ._data))  # type: ignore[attr-defined]

@@ -1,0 +1,41 @@
+"""Does an early rank wait for its master to listen, and for nothing else."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+from bireme.runtime import meeting
+
+
+def test_a_port_is_heard_only_while_somebody_listens_there() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        before = meeting.is_heard(port)
+        server.listen()
+        during = meeting.is_heard(port)
+    after = meeting.is_heard(port)
+
+    assert (before, during, after) == (False, True, False)
+
+
+def test_waiting_ends_as_soon_as_somebody_listens() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        waiter = threading.Thread(target=meeting.await_listener, args=(server.getsockname()[1],), daemon=True)
+
+        waiter.start()
+        waiter.join(timeout=0.2)
+        waits = waiter.is_alive()
+        server.listen()
+        waiter.join(timeout=5)
+
+    assert waits
+    assert not waiter.is_alive()
+
+
+def test_only_torch_is_made_to_wait() -> None:
+    variables = {b"RANK": b"1", b"MASTER_ADDR": b"127.0.0.1", b"MASTER_PORT": b"1"}
+
+    meeting.before_answer(None, variables)  # It would not return for half a minute.
