@@ -23,6 +23,8 @@ class Auditor:
         """Names by uid of those whose end is still to be counted."""
         self._fallen: dict[tuple[str, int], int | None] = {}
         """Exit codes of those who fell by themselves, by name and attempt."""
+        self._done: set[tuple[str, int]] = set()
+        """Name and attempt of those who were seen to have succeeded."""
         self._faults = False
 
     def check_losses(self, before: Status, decision: Decision, seen: Observation, job: Job) -> None:
@@ -65,6 +67,9 @@ class Auditor:
         restart = _restart(job, name)
         permanent = fell is not None and fell < 128 and restart is Restart.EXIT_CODE
         never = (name, attempt) in self._fallen and restart is Restart.NEVER
+        kept = kinds.module(job.kind).INDEPENDENT
+        done = any(one == name and (kept or at == attempt) for one, at in self._done)
+        need(not done, f"{name} starts again although it was done")
         need(not permanent, f"{name} starts again after exit code {fell}")
         need(not (never and job.unit is Unit.REPLICA), f"{name} starts again although it must never")
 
@@ -72,6 +77,8 @@ class Auditor:
         """What was seen by a look whose decision was recorded."""
         self._faults = self._faults or any(one.final for one in seen.faults)
         for one in seen.replicas:
+            if one.phase is ReplicaPhase.SUCCEEDED and not one.stopping:
+                self._done.add((one.name, one.attempt))
             if one.phase is FAILED and one.loss is Loss.CRASH and not one.stopping:
                 self._fallen[one.name, one.attempt] = one.exit_code
 

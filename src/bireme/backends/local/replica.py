@@ -222,9 +222,6 @@ class ReplicaRun:
                 f"container {container.name} was out of memory: it may use {show_memory(memory.limit)} "
                 f"and used {show_memory(memory.peak)}"
             )
-        elif code > 128:
-            with contextlib.suppress(ValueError):
-                self._message = f"container {container.name} was ended by {signal.Signals(code - 128).name}"
         if code and not self._reason:
             self._reason = "Error"
 
