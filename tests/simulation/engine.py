@@ -124,7 +124,7 @@ class Engine:
         place = self.place
         place.moments = None
         if not place.calm and self._rng.random() < place.profile.kill:
-            place.moments = self._rng.randrange(8)
+            place.moments = self._rng.randrange(12)
         decision, end = None, "violation"
         self._busy = True
         try:

@@ -136,6 +136,8 @@ class Place:
         self._act(action)
         if self._happens(self.profile.twice):
             self._act(action)
+            if isinstance(action, Stop):  # It names a uid, so that even a late repetition harms nobody.
+                self.clock.after(self.rng.random() * 10.0, lambda: self._act(action))
 
     def _act(self, action: Action) -> None:
         match action:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from bireme import kinds
 from bireme.kinds.contract import Tally
 from bireme.model.job import Job, members
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
@@ -13,12 +14,16 @@ from bireme.model.status import Counts, Status
 def note_done(job: Job, status: Status, observation: Observation) -> Status:
     """Remember who succeeded in this attempt, so that nobody who is done is run again.
 
-    A program that is told to stop may end without an error: that is no success.
+    A program that is told to stop may end without an error: that is no success. The success of a replica
+    that works alone counts although its attempt was given up before it could be stopped.
     """
+    alone = kinds.module(job.kind).INDEPENDENT
     finished = {
         one.name
         for one in observation.replicas
-        if one.attempt == status.attempt and one.phase is ReplicaPhase.SUCCEEDED and not one.stopping
+        if one.phase is ReplicaPhase.SUCCEEDED
+        and not one.stopping
+        and (alone or one.attempt == status.attempt)
     }
     known = finished.union(status.done)
     if not known:

@@ -123,8 +123,8 @@ def _failed_init(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState
     """The exit code of an init container that failed and is not started again."""
     if policy is not InPlace.NEVER:
         return None
-    states_of = [_state(one, states) for one in pod.init_containers if not one.sidecar]
-    return next((state.exit_code for state in states_of if state.exit_code and not state.running), None)
+    codes = [_state(one, states).exit_code for one in pod.init_containers if not one.sidecar]
+    return next((code for code in codes if code), None)
 
 
 def _initialise(pod: PodSpec, states: dict[str, ContainerState], now: float) -> _Step | None:

@@ -87,7 +87,7 @@ class _Translation:
                 for name, number in container.ports.items():
                     port = place.addresses.port(member.name, name, number)
                     self._ports[member.name, number] = port
-        names = "|".join(re.escape(name) for name in sorted(self._hosts, key=len, reverse=True))
+        names = "|".join(re.escape(name) for name in self._hosts)
         domain = rf"(?:\.{re.escape(place.job.namespace)}(?:\.svc(?:\.cluster\.local)?)?)?"
         # A name after a single slash is part of a path.
         begin, end = r"(?:(?<=//)|(?<![\w./-]))", r"(?![\w-])(?!\.\w)"

@@ -19,6 +19,12 @@ AGENT = "/etc/mpi/kubexec.sh"
 """What MPI calls to start a command in a worker. horovodrun looks for this very path."""
 HOSTFILE = "/etc/mpi/hostfile"
 DISCOVERY = "/etc/mpi/discover_hosts.sh"
+ONE_HOST = "/etc/mpi/one_host"
+"""The hostfile for Open MPI 5 on one machine.
+
+Its ranks hang in their first exchange when several of its daemons, each a host by name, share one address; so
+there it is told of one host with all slots, and its ranks run beside the launcher instead of in the workers.
+"""
 
 _SSH_ARGUMENTS = "-o ConnectionAttempts=10"
 _NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
@@ -59,10 +65,13 @@ def files(job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[File, 
     listed = [_host(job, name, addresses) + form.format(slots) for name in own + names]
     found = own + sorted(ready.intersection(names))
     echoes = [f"echo {_host(job, name, addresses)}:{slots}" for name in found]
-    return (
+    shared = (
         File(HOSTFILE, _lines(listed)),
         File(DISCOVERY, _lines(["#!/bin/sh", *echoes]), mode=0o555),
     )
+    if not addresses.book or options(job).implementation is not Implementation.OPEN_MPI:
+        return shared
+    return (*shared, File(ONE_HOST, _lines([f"localhost slots={slots * len(listed)}"])))
 
 
 def _host(job: Job, name: str, addresses: Addresses) -> str:
@@ -87,7 +96,10 @@ def _launcher(place: Place) -> dict[str, str]:
         values |= _through_agent(chosen.implementation)
     if job.api_version == V1ALPHA2 or not launcher_trains(job):
         values |= _NO_GPU
-    return values | {twin: values[name] for name, twin in _OPEN_MPI_5.items() if name in values}
+    twins = {twin: values[name] for name, twin in _OPEN_MPI_5.items() if name in values}
+    if is_local and "PRTE_MCA_prte_default_hostfile" in twins:
+        twins["PRTE_MCA_prte_default_hostfile"] = ONE_HOST
+    return values | twins
 
 
 def _through_agent(implementation: Implementation) -> dict[str, str]:

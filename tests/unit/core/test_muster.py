@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bireme.model.decisions import Abandon, Admit, Demand, Event, EventType, Start, Stop
+from bireme.model.decisions import Abandon, Event, EventType, Start, Stop
 from bireme.model.job import Kind, Restart, RunPolicy, Unit
-from bireme.model.pods import Resources
-from bireme.model.replicas import Address, Addresses, Fault, Granted, Waiting
-from bireme.model.status import ConditionType, Phase, Retry
+from bireme.model.replicas import Address, Addresses, Granted
+from bireme.model.status import Phase
 from tests.unit import build
 from tests.unit.core.world import (
     World,
+    busy,
     crashed,
     evicted,
-    granted,
-    others,
     pending,
     running,
     starts,
@@ -27,130 +25,11 @@ from tests.unit.core.world import (
     workers,
 )
 
-ONE_CPU = Resources(cpu=1000)
 MPI = build.job(
     Kind.MPI,
     build.role("Launcher", restart=Restart.ON_FAILURE),
     build.role("Worker", 2, restart=Restart.ON_FAILURE),
 )
-
-
-def busy(count: int = 2, unit: Unit = Unit.REPLICA) -> World:
-    """A job whose workers have a port and claim a cpu each."""
-    one = build.container("train", ports={"pytorchjob-port": 23456}, requests=ONE_CPU)
-    role = build.role("Worker", count, one, restart=Restart.ON_FAILURE)
-    return World(build.job(Kind.PYTORCH, role, unit=unit))
-
-
-def demand(index: int, resources: Resources = ONE_CPU) -> Demand:
-    return Demand(f"mnist-worker-{index}", resources, ("pytorchjob-port",))
-
-
-# Admission.
-
-
-def test_a_job_asks_for_all_that_it_needs_before_it_starts_anything() -> None:
-    world = busy()
-
-    decision = world.look(at=5.0, admission=None)
-
-    assert decision.actions == (Admit(0, (demand(0), demand(1))),)
-    assert decision.wake_at == 6.0
-    assert world.phase() is Phase.CREATED
-
-
-def test_a_job_that_waits_for_resources_is_queued_and_says_why() -> None:
-    world = busy()
-
-    decision = world.look(at=5.0, admission=Waiting(0, "waits for 2 cpu, 1 is free"))
-
-    assert world.phase() is Phase.QUEUED
-    assert world.status.waiting == "waits for 2 cpu, 1 is free"
-    assert decision.actions == (Admit(0, (demand(0), demand(1))),)
-    assert decision.wake_at == 6.0
-
-
-def test_a_job_starts_as_soon_as_it_is_admitted() -> None:
-    world = busy()
-    world.look(admission=Waiting(0, "waits"))
-
-    decision = world.look(at=9.0)
-
-    assert starts(decision) == ["worker-0", "worker-1"]
-    assert world.status.waiting == ""
-    assert world.phase() is Phase.CREATED
-
-
-def test_an_admission_of_another_attempt_is_none() -> None:
-    world = busy(unit=Unit.GANG)
-    world.look(running("worker-0"), running("worker-1"))
-    world.look(crashed("worker-0"), running("worker-1"), at=1.0)
-
-    decision = world.look(at=2.0, admission=granted(world.job, attempt=0))
-
-    assert decision.actions == (Admit(1, (demand(0), demand(1))),)
-
-
-def test_a_gang_that_is_admitted_in_part_does_not_start() -> None:
-    world = busy(unit=Unit.GANG)
-
-    decision = world.look(admission=Granted(0, frozenset({"mnist-worker-0"})))
-
-    assert starts(decision) == []
-    assert others(decision) == [Admit(0, (demand(0), demand(1)))]
-
-
-def test_a_job_that_needs_nobody_asks_for_nothing() -> None:
-    world = busy()
-    world.look(running("worker-0"), running("worker-1"))
-
-    decision = world.look(running("worker-0"), running("worker-1"), at=1.0, admission=None)
-
-    assert decision.actions == ()
-
-
-def test_a_running_job_that_wants_more_is_not_queued() -> None:
-    world = busy()
-    world.look(running("worker-0"), running("worker-1"))
-    world.scale("worker", 3)
-
-    decision = world.look(
-        running("worker-0"), running("worker-1"), at=1.0, admission=Waiting(0, "waits for 1 cpu")
-    )
-
-    assert others(decision) == [Admit(0, (demand(0), demand(1), demand(2)))]
-    assert decision.wake_at == 2.0
-    assert world.status.waiting == ""
-    assert world.phase() is Phase.RUNNING
-
-
-def test_who_is_done_keeps_its_address_and_claims_nothing() -> None:
-    world = busy()
-    world.look(succeeded("worker-0"), running("worker-1"))
-
-    decision = world.look(succeeded("worker-0"), at=1.0, admission=None)
-
-    idle = demand(0, Resources(cpu=0, memory=0))
-    assert world.status.attempt == 1
-    world.status = replace(world.status, done=("mnist-worker-0",))
-    decision = world.look(at=2.0, admission=None)
-    assert others(decision) == [Admit(1, (idle, demand(1)))]
-
-
-def test_who_is_done_and_has_no_address_is_not_asked_for() -> None:
-    job = build.job(
-        Kind.BATCH,
-        build.role("Pod", restart=Restart.RECREATE),
-        options={"parallelism": 2, "completions": 3},
-    )
-    world = World(job)
-    world.look(running("0"), running("1"))
-
-    decision = world.look(
-        succeeded("0"), running("1"), at=1.0, admission=Granted(0, frozenset({"mnist-0", "mnist-1"}))
-    )
-
-    assert others(decision) == [Admit(0, (Demand("mnist-1", Resources()), Demand("mnist-2", Resources())))]
 
 
 # Starting.
@@ -285,50 +164,6 @@ def test_a_gang_is_scaled_without_a_new_attempt() -> None:
     assert (world.status.attempt, world.status.crashes) == (0, 0)
 
 
-def test_resources_of_those_who_were_scaled_away_are_given_back_when_they_are_gone() -> None:
-    world = busy(4)
-    before = granted(world.job)
-    both = running("worker-0"), running("worker-1")
-    world.look(*both, running("worker-2"), running("worker-3"))
-    world.scale("worker", 2)
-
-    dying = world.look(*both, stopping("worker-2"), stopping("worker-3"), at=1.0, admission=before)
-    half = world.look(*both, stopping("worker-3"), at=2.0, admission=before)
-    fewer = Granted(0, before.replicas - {"mnist-worker-2"})
-    gone = world.look(*both, at=3.0, admission=fewer)
-    settled = world.look(*both, at=4.0)
-
-    assert others(dying) == []
-    assert others(half) == [Admit(0, (demand(0), demand(1), demand(3)))]
-    assert others(gone) == [Admit(0, (demand(0), demand(1)))]
-    assert others(settled) == []
-
-
-def test_who_is_leaving_keeps_its_resources_while_others_are_asked_for() -> None:
-    world = busy(3)
-    world.look(*(running(f"worker-{index}") for index in range(3)))
-    world.scale("worker", 2)
-    world.look(*(running(f"worker-{index}") for index in range(3)), at=1.0)
-
-    decision = world.look(running("worker-0"), stopping("worker-2"), at=2.0, admission=None)
-
-    assert others(decision) == [Admit(0, (demand(0), demand(1), demand(2)))]
-
-
-def test_a_gang_starts_nobody_without_the_resources_of_one_who_leaves_and_is_wanted_again() -> None:
-    world = busy(3, unit=Unit.GANG)
-    three = running("worker-0"), running("worker-1"), running("worker-2")
-    world.look(*three)
-    world.scale("worker", 2)
-    world.look(*three, at=1.0)
-    world.scale("worker", 4)
-    part = Granted(0, frozenset({"mnist-worker-0", "mnist-worker-1", "mnist-worker-3"}))
-
-    decision = world.look(running("worker-0"), running("worker-1"), stopping("worker-2"), admission=part)
-
-    assert decision.actions == (Admit(0, tuple(demand(index) for index in range(4))),)
-
-
 def test_one_that_was_scaled_away_comes_back_after_it_is_gone() -> None:
     world = World(workers(2))
     world.look(running("worker-0"), running("worker-1"))
@@ -387,96 +222,6 @@ def test_a_replica_behind_a_partition_is_waited_for() -> None:
 
     assert decision.actions == ()
     assert told(world.status) == ["Created", "Running"]
-
-
-# Faults.
-
-
-def fault(index: int = 0, *, final: bool = False) -> Fault:
-    return Fault(f"mnist-worker-{index}", "no such program: train", final=final)
-
-
-def test_a_final_fault_fails_the_job_with_its_text() -> None:
-    world = World(workers())
-
-    world.look(faults=(fault(1), fault(0, final=True)))
-
-    failed = world.status.condition(ConditionType.FAILED)
-    assert failed is not None
-    assert failed.message == "mnist-worker-0 cannot start: no such program: train"
-
-
-def test_a_fault_that_may_pass_is_told_and_tried_again_after_a_while() -> None:
-    world = World(workers())
-    world.look()
-
-    waiting = world.look(running("worker-1"), at=1.0, faults=(fault(),))
-    early = world.look(running("worker-1"), at=1.5)
-    due = world.look(running("worker-1"), at=2.0)
-
-    assert world.status.trouble == "no such program: train"
-    assert (starts(waiting), starts(early), starts(due)) == ([], [], ["worker-0"])
-    assert waiting.wake_at == early.wake_at == 2.0
-    assert (world.status.crashes, world.status.evictions) == (0, 0)
-
-
-def test_a_fault_that_is_seen_again_before_its_time_does_not_wait_longer() -> None:
-    world = World(workers())
-    world.look()
-    world.look(running("worker-1"), at=1.0, faults=(fault(),))
-
-    for now in (1.2, 1.4, 1.9):
-        decision = world.look(running("worker-1"), at=now, faults=(fault(),))
-        assert decision.wake_at == 2.0
-
-    assert world.status.retries["mnist-worker-0"] == Retry(1, 2.0)
-
-
-def test_a_fault_that_stays_until_the_next_try_is_tried_again_ever_more_rarely() -> None:
-    world = World(workers())
-    world.look()
-    tries = []
-    now = 1.0
-    for _ in range(6):
-        decision = world.look(running("worker-1"), at=now, faults=(fault(),))
-        tries += [now] * len(starts(decision))
-        assert decision.wake_at is not None
-        now = decision.wake_at
-
-    assert tries == [2.0, 3.0, 5.0, 9.0, 17.0]
-
-
-def test_a_fault_does_not_cut_the_back_off_of_its_gang_short() -> None:
-    world = World(workers(2, unit=Unit.GANG))
-    for attempt in range(5):
-        world.look(crashed("worker-0", attempt=attempt), running("worker-1", attempt=attempt), at=10.0)
-    assert world.status.retries == {"": Retry(5, 18.0)}
-
-    for now in (11.0, 12.0, 13.0):
-        assert starts(world.look(at=now, faults=(fault(),))) == []
-    assert starts(world.look(at=18.0, faults=(fault(),))) == ["worker-0", "worker-1"]
-
-
-def test_a_fault_of_no_replica_makes_the_whole_gang_wait() -> None:
-    world = World(workers())
-    nobody = Fault("", "the disk is full")
-    world.look()
-
-    waiting = world.look(at=1.0, faults=(nobody,))
-    due = world.look(at=2.0, faults=(nobody,))
-
-    assert (starts(waiting), waiting.wake_at) == ([], 2.0)
-    assert starts(due) == ["worker-0", "worker-1"]
-
-
-def test_trouble_is_over_when_everybody_is_there() -> None:
-    world = World(workers())
-    world.look()
-    world.look(running("worker-1"), at=1.0, faults=(fault(),))
-
-    world.look(running("worker-0"), running("worker-1"), at=3.0)
-
-    assert world.status.trouble == ""
 
 
 # Being complete.

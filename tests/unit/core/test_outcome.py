@@ -108,6 +108,12 @@ def test_a_success_of_another_attempt_is_none() -> None:
     assert noted(succeeded("worker-0", attempt=0), status=Status(attempt=1)) == ()
 
 
+def test_a_success_of_one_who_works_alone_counts_in_every_attempt() -> None:
+    batch = build.job(Kind.BATCH, options={"parallelism": 2, "completions": 2})
+
+    assert noted(succeeded("1", attempt=0), job=batch, status=Status(attempt=1)) == ("mnist-1",)
+
+
 def test_a_clean_end_on_demand_is_no_success() -> None:
     assert noted(seen("worker-0", ReplicaPhase.SUCCEEDED, stopping=True)) == ()
 

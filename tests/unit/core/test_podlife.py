@@ -130,6 +130,14 @@ def test_ten_healthy_minutes_set_the_back_off_back(lived: float, wait: float) ->
     assert life.restarts == 3
 
 
+def test_after_ten_healthy_minutes_the_back_off_begins_anew() -> None:
+    kubelet = Kubelet(InPlace.ON_FAILURE)
+    kubelet.look()
+    kubelet.end("main", 1, now=600.0)
+
+    assert kubelet.end("main", 1, now=601.0).wake_at == 611.0
+
+
 def test_a_program_under_always_is_started_again_although_it_ended_well() -> None:
     kubelet = Kubelet(InPlace.ALWAYS)
     kubelet.look()

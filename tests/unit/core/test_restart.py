@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from bireme.core import backoff
 from bireme.model.decisions import Event, EventType, Start, Stop
 from bireme.model.job import Job, Kind, Restart, RunPolicy, Unit
 from bireme.model.replicas import Replica
@@ -108,16 +107,23 @@ def test_a_loss_is_announced_by_a_condition_and_a_warning() -> None:
     assert Event(EventType.WARNING, "PyTorchJobRestarting", message) in decision.events
 
 
-def test_an_announcement_names_every_role_that_lost_somebody() -> None:
-    policy = {"restart": Restart.ON_FAILURE}
+def test_an_announcement_names_every_role_that_lost_somebody_and_no_other() -> None:
+    again = Restart.ON_FAILURE
     world = World(
-        build.job(Kind.PYTORCH, build.role("Master", **policy), build.role("Worker", 2, **policy))  # type: ignore[arg-type]
+        build.job(Kind.PYTORCH, build.role("Master", restart=again), build.role("Worker", 2, restart=again))
     )
-    world.look(running("master-0"), running("worker-0"), running("worker-1"))
+    everybody = running("master-0"), running("worker-0"), running("worker-1")
+    world.look(*everybody)
 
-    decision = world.look(crashed("master-0"), running("worker-0"), crashed("worker-1"), at=1.0)
+    both = world.look(crashed("master-0"), running("worker-0"), crashed("worker-1"), at=1.0)
+    world.look(*(replace(one, uid="new") for one in everybody), at=2.0)
+    one = world.look(running("master-0", uid="new"), crashed("worker-0", uid="new"), at=3.0)
 
-    assert decision.events[0].message == "job mnist is restarting because Master, Worker replica(s) failed."
+    messages = [decision.events[0].message for decision in (both, one)]
+    assert messages == [
+        "job mnist is restarting because Master, Worker replica(s) failed.",
+        "job mnist is restarting because Worker replica(s) failed.",
+    ]
 
 
 def test_a_restart_is_over_when_everybody_is_there_again() -> None:
@@ -320,10 +326,6 @@ def test_a_replica_that_nothing_is_left_of_is_replaced_where_the_job_goes_on() -
     decision = world.look(running("chief-0"), running("worker-1"), at=1.0)
 
     assert starts(decision) == ["worker-0"]
-
-
-def test_the_retry_of_a_start_is_not_the_back_off_of_a_crash() -> None:
-    assert backoff.replacement(1) == 0.0
 
 
 def test_an_eviction_while_a_permanent_exit_code_is_seen_fails_the_job() -> None:

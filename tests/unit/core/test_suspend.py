@@ -236,6 +236,20 @@ def test_independent_replicas_that_were_done_before_the_suspension_stay_done() -
     assert starts(world.look(at=3.0)) == ["1"]
 
 
+def test_independent_replicas_that_finish_while_nobody_stops_them_stay_done() -> None:
+    """The engine died between the suspension and its stops, and the user resumed the job meanwhile."""
+    world = World(batch())
+    world.look(running("0"), running("1"))
+    world.suspend()
+    world.look(running("0"), running("1"), at=1.0)
+    world.suspend(False)
+
+    world.look(succeeded("0"), running("1"), at=2.0)
+
+    assert world.status.done == ("mnist-0",)
+    assert starts(world.look(at=3.0)) == ["1"]
+
+
 def test_a_replica_that_ends_without_error_because_of_the_suspension_is_not_done() -> None:
     world = World(batch())
     world.look(running("0"), running("1"))

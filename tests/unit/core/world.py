@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from bireme.core.reconcile import reconcile
 from bireme.model.decisions import Action, Decision, Start, Stop
 from bireme.model.job import Job, Kind, Restart, RunPolicy, Unit, members
+from bireme.model.pods import Resources
 from bireme.model.replicas import (
     Admission,
     Fault,
@@ -125,6 +126,16 @@ class World:
     def scale(self, role: str, replicas: int) -> None:
         roles = tuple(replace(one, replicas=replicas) if one.name == role else one for one in self.job.roles)
         self.job = replace(self.job, roles=roles)
+
+
+ONE_CPU = Resources(cpu=1000)
+
+
+def busy(count: int = 2, unit: Unit = Unit.REPLICA) -> World:
+    """A job whose workers have a port and claim a cpu each."""
+    one = build.container("train", ports={"pytorchjob-port": 23456}, requests=ONE_CPU)
+    role = build.role("Worker", count, one, restart=Restart.ON_FAILURE)
+    return World(build.job(Kind.PYTORCH, role, unit=unit))
 
 
 def granted(job: Job, attempt: int = 0) -> Granted:

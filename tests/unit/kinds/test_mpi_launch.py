@@ -137,6 +137,7 @@ def test_v2beta1_leaves_the_gpus_to_a_launcher_that_trains() -> None:
             [
                 "OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh",
                 "PRTE_MCA_plm_ssh_agent=/etc/mpi/kubexec.sh",
+                "PRTE_MCA_prte_default_hostfile=/etc/mpi/one_host",
             ],
         ),
         ("Intel", ["I_MPI_HYDRA_BOOTSTRAP_EXEC=/etc/mpi/kubexec.sh"]),
@@ -252,3 +253,13 @@ def test_only_the_script_is_executable() -> None:
     modes = {one.path: one.mode for one in mpi.files(horovod(V1), frozenset(), CLUSTER)}
 
     assert modes == {"/etc/mpi/hostfile": 0o444, "/etc/mpi/discover_hosts.sh": 0o555}
+
+
+def test_here_open_mpi_5_is_told_of_one_host_with_all_slots() -> None:
+    given = horovod(V2BETA1, slotsPerWorker=2)
+
+    there = {file.path for file in mpi.files(given, frozenset(), CLUSTER)}
+    here = {file.path: file.text for file in mpi.files(given, frozenset(), book(given))}
+
+    assert "/etc/mpi/one_host" not in there
+    assert here["/etc/mpi/one_host"] == "localhost slots=4\n"
