@@ -36,7 +36,8 @@ fmt: setup                          ## Formats the code and applies safe fixes.
 	$(BIN)/ruff format .
 
 soak: setup frameworks              ## Hammers for a long time.
-	$(BIN)/pytest -m soak --timeout 0
+	$(BIN)/python -m tests.simulation --seeds 10000 --steps 1000000
+	$(BIN)/pytest -m soak --timeout 0 -s
 
 bench: setup frameworks             ## Measures against rivals in the same run.
 	$(BIN)/python -m benchmarks
