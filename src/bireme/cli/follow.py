@@ -115,8 +115,11 @@ class _Telling:
         return bool(lines)
 
     def drain(self) -> None:
-        """Shows the lines that are left."""
+        """Shows the lines that are left, and the news of a job that was quicker than the last look."""
         self._print([line for watch in self._watches for line in watch.drain()])
+        for watch in self._watches:
+            if watch.exists():
+                self._news(watch, watch.glance())
 
     def _print(self, lines: list[LogLine]) -> None:
         if lines:
@@ -139,8 +142,8 @@ class _Telling:
         self._before[glance.id] = glance
         if glance.waiting and not (before and before.waiting):
             self._screen.say(f"{glance.id} waits: {glance.waiting}")
-        if before is not None and glance.attempt > before.attempt:
-            found = watch.diagnose()
+        if glance.attempt > (before.attempt if before else 0):
+            found = watch.why_restarted()
             why = render_diagnosis.sentence(found) if found else f"{glance.id} was restarted"
             self._screen.say(f"{why}; attempt {glance.attempt + 1} begins")
 

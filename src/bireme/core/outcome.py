@@ -57,5 +57,5 @@ def _is_active(replica: Replica) -> bool:
     return replica.phase is ReplicaPhase.RUNNING and not replica.stopping
 
 
-def _plus(counts: Counts, *, active: int = 0, succeeded: int = 0, failed: int = 0) -> Counts:
+def _plus(counts: Counts, *, active: int, succeeded: int, failed: int) -> Counts:
     return Counts(counts.active + active, counts.succeeded + succeeded, counts.failed + failed)

@@ -64,9 +64,9 @@ def apply(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
 def _is_final(view: View, member: Member, replica: Replica | None) -> bool:
     role = view.job.role(member.role)
     restart = role.restart if role else Restart.NEVER
-    fell = replica is not None and replica.phase is ReplicaPhase.FAILED and is_counted(view.status, replica)
-    if replica is None or not fell or is_evicted(replica):
-        evicted = fell or member.name in view.losses.evictions
+    if replica is None or is_evicted(replica):
+        fell = replica is not None and replica.phase is ReplicaPhase.FAILED
+        evicted = member.name in view.losses.evictions or (fell and is_counted(view.status, replica))
         return evicted and restart is Restart.NEVER and view.job.unit is Unit.REPLICA
     if view.job.unit is Unit.GANG and restart is Restart.NEVER:
         return False

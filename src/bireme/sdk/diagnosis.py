@@ -47,7 +47,30 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
                 more="bireme ps",
             )
         case _:
-            return _restarted(evidence)
+            return restarted(evidence)
+
+
+def restarted(evidence: Evidence) -> Diagnosis | None:
+    """Why the job was last started anew, whatever has become of it since."""
+    status = evidence.status
+    if status.trouble:
+        return Diagnosis(
+            finding=Finding.WAITING,
+            summary=f"{evidence.id} tries again: {status.trouble}",
+            more=f"bireme show {evidence.id}",
+        )
+    if not status.crashes and not status.evictions:
+        return None
+    attempts = range(status.attempt, -1, -1)
+    error = next((one for attempt in attempts if (one := first_error(evidence, attempt))), None)
+    if error is None:
+        return None
+    return Diagnosis(
+        finding=Finding.RESTARTED,
+        summary=f"{evidence.id} was restarted: {who(error)} {error.how}",
+        error=error,
+        more=_logs_command(evidence, error),
+    )
 
 
 def first_error(evidence: Evidence, attempt: int) -> FirstError | None:
@@ -72,28 +95,6 @@ def _failed(evidence: Evidence) -> Diagnosis:
         summary = f"{evidence.id} failed: {who(error)} {error.how}{tries}"
     return Diagnosis(
         finding=Finding.FAILED, summary=summary, error=error, more=_logs_command(evidence, error)
-    )
-
-
-def _restarted(evidence: Evidence) -> Diagnosis | None:
-    status = evidence.status
-    if status.trouble:
-        return Diagnosis(
-            finding=Finding.WAITING,
-            summary=f"{evidence.id} tries again: {status.trouble}",
-            more=f"bireme show {evidence.id}",
-        )
-    if not status.crashes and not status.evictions:
-        return None
-    attempts = range(status.attempt, -1, -1)
-    error = next((one for attempt in attempts if (one := first_error(evidence, attempt))), None)
-    if error is None:
-        return None
-    return Diagnosis(
-        finding=Finding.RESTARTED,
-        summary=f"{evidence.id} was restarted: {who(error)} {error.how}",
-        error=error,
-        more=_logs_command(evidence, error),
     )
 
 

@@ -112,6 +112,10 @@ class Watch:
         """Why the run waits, restarted or failed, as it stands now."""
         return viewing.explained(self.run)
 
+    def why_restarted(self) -> Diagnosis | None:
+        """Why the run was last started anew, even if it has ended since."""
+        return viewing.restarted(self.run)
+
     def exists(self) -> bool:
         """Whether the run is there: it may be removed while it is followed."""
         return not self._status.is_missing or self.run.exists()

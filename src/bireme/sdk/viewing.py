@@ -68,16 +68,26 @@ def view(run: RunDirectory) -> JobView:
 
 def explained(run: RunDirectory) -> Diagnosis | None:
     """Why the run waits, restarted or failed, with the last lines of a rank that left no traceback."""
-    found = diagnosis.diagnose(
-        Evidence(
-            id=id_of(run),
-            job=run.desired().job,
-            status=run.status(),
-            host=run.context().machine.host,
-            lives=history.of(run),
-            reports=evidence.reports(run),
-        )
+    return _with_lines(run, diagnosis.diagnose(_evidence(run)))
+
+
+def restarted(run: RunDirectory) -> Diagnosis | None:
+    """Why the run was last started anew, even if it has ended since."""
+    return _with_lines(run, diagnosis.restarted(_evidence(run)))
+
+
+def _evidence(run: RunDirectory) -> Evidence:
+    return Evidence(
+        id=id_of(run),
+        job=run.desired().job,
+        status=run.status(),
+        host=run.context().machine.host,
+        lives=history.of(run),
+        reports=evidence.reports(run),
     )
+
+
+def _with_lines(run: RunDirectory, found: Diagnosis | None) -> Diagnosis | None:
     if found is None or found.error is None or found.error.traceback:
         return found
     error = found.error

@@ -31,6 +31,14 @@ def test_a_run_that_holds_a_device_which_is_gone_does_not_keep_it() -> None:
     assert verdict.admitted == (Held("a", 1000, 0, {"a-0": {GPU: ("0", "1")}}),)
 
 
+def test_a_run_does_not_keep_what_it_never_had() -> None:
+    holds = [Held("a", 1000, 0), Held("b", 0, 0, {"b-0": {GPU: ("0", "1")}})]
+
+    verdict = admit.decide(MACHINE, holds, [want("a", 1000, gpus=1)], now=0.0)
+
+    assert verdict.waiting == {"a": "needs 1 GPU, 0 free; held by b (2)"}
+
+
 def test_what_a_patient_run_would_give_back_is_not_set_aside_twice() -> None:
     """It holds more memory than it asks for now; others still see only what is free."""
     holds = [Held("patient", 1000, 10), Held("other", 3000, 0)]

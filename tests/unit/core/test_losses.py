@@ -271,6 +271,16 @@ def test_evictions_that_leave_nobody_count_as_one() -> None:
     assert status.evictions == 1
 
 
+def test_one_who_is_seen_dead_only_while_somebody_removes_it_may_be_the_whole_attempt() -> None:
+    _, lost = after(
+        (running("worker-0"),),
+        (replace(crashed("worker-0", 143), stopping=True),),
+        wanted=frozenset({FIRST}),
+    )
+
+    assert lost == Losses(evictions=(FIRST,), whole=True)
+
+
 @pytest.mark.parametrize("other", [running("worker-1"), crashed("worker-1"), unknown("worker-1")], ids=str)
 def test_an_eviction_beside_a_survivor_or_a_crash_is_not_the_whole_attempt(other: Replica) -> None:
     status, lost = after((running("worker-0"), running("worker-1")), (other,))

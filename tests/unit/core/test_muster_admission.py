@@ -157,6 +157,20 @@ def test_who_is_leaving_keeps_its_resources_while_others_are_asked_for() -> None
     assert others(decision) == [Admit(0, (demand(0), demand(1), demand(2)))]
 
 
+def test_a_replica_starts_although_there_is_no_room_for_another_who_is_wanted_again() -> None:
+    world = busy(3)
+    three = running("worker-0"), running("worker-1"), running("worker-2")
+    world.look(*three)
+    world.scale("worker", 2)
+    world.look(*three, at=1.0)
+    world.scale("worker", 4)
+    part = Granted(0, frozenset({"mnist-worker-0", "mnist-worker-1", "mnist-worker-3"}))
+
+    decision = world.look(running("worker-0"), running("worker-1"), stopping("worker-2"), admission=part)
+
+    assert starts(decision) == ["worker-3"]
+
+
 def test_a_gang_starts_nobody_without_the_resources_of_one_who_leaves_and_is_wanted_again() -> None:
     world = busy(3, unit=Unit.GANG)
     three = running("worker-0"), running("worker-1"), running("worker-2")

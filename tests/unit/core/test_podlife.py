@@ -315,6 +315,13 @@ def test_a_sidecar_is_stopped_when_an_init_container_fails() -> None:
     assert after == Life(FAILED, exit_code=5)
 
 
+def test_a_sidecar_that_never_started_is_not_counted() -> None:
+    kubelet = Kubelet(InPlace.NEVER, init=(container("one"), sidecar()))
+    kubelet.look()
+
+    assert kubelet.end("one", 5) == Life(FAILED, exit_code=5)
+
+
 def test_two_sidecars_start_one_after_the_other() -> None:
     kubelet = Kubelet(InPlace.NEVER, init=(sidecar("a"), sidecar("b")))
 

@@ -94,6 +94,17 @@ def test_an_eviction_that_leaves_nobody_starts_the_attempt_anew_under_any_policy
     assert starts(after) == ["worker-0"]
 
 
+@pytest.mark.parametrize(("restart", "code"), [(Restart.NEVER, 1), (Restart.NEVER, 137), (Restart.EXIT_CODE, 1)])
+def test_a_crash_that_leaves_nobody_is_judged_by_the_policy(restart: Restart, code: int) -> None:
+    world = World(workers(1, restart))
+    world.look(running("worker-0"))
+
+    decision = world.look(crashed("worker-0", code), at=10.0)
+
+    assert world.phase() is Phase.FAILED
+    assert decision.actions == ()
+
+
 def test_a_loss_is_announced_by_a_condition_and_a_warning() -> None:
     world = at_work(workers())
 

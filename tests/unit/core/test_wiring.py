@@ -119,6 +119,7 @@ def test_in_a_cluster_names_stay_as_they_are() -> None:
         ("mnist-master-0:9100", "127.0.0.1:40100"),
         ("--init=tcp://mnist-master-0:23456", "--init=tcp://127.0.0.1:40000"),
         ("http://mnist-master-0:9100/path", "http://127.0.0.1:40100/path"),
+        ("http://mnist-master-0/path", "http://127.0.0.1/path"),
         ("mnist-worker-0:23456,mnist-worker-1:23456", "127.0.0.1:40001,127.0.0.1:40002"),
         ("mnist-worker-0.default:23456", "127.0.0.1:40001"),
         ("mnist-worker-0.default.svc:23456", "127.0.0.1:40001"),

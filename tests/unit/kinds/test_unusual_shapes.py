@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.unit import build
 
+import pytest
+
 from bireme import kinds
 from bireme.kinds.contract import Place
 from bireme.model.job import Kind, RunPolicy
@@ -39,3 +41,27 @@ def test_a_role_without_replicas_has_no_addresses() -> None:
     job = build.job(Kind.XGBOOST, build.role("Master"), build.role("Worker", 0))
 
     assert "WORKER_ADDRS" not in values(build.place(job, "master"))
+
+
+def test_servers_do_not_come_and_go_with_dynamic_workers() -> None:
+    options = {"enableDynamicWorker": True}
+    job = build.job(Kind.TENSORFLOW, build.role("PS", 2), build.role("Worker", 2), options=options)
+    tally = build.tally(ps=Counts(active=1, failed=1), worker=Counts(active=2))
+
+    assert isinstance(kinds.module(job.kind).outcome(job, tally), Failed)
+
+
+def test_a_launcher_needs_no_workers() -> None:
+    job = build.job(Kind.MPI, build.role("Launcher"))
+
+    assert list(kinds.module(job.kind).validate(job)) == []
+
+
+@pytest.mark.parametrize(("implementation", "files"), [("OpenMPI", 3), ("Intel", 2), ("MPICH", 2)])
+def test_only_one_implementation_is_told_that_all_hosts_are_one(implementation: str, files: int) -> None:
+    options = {"mpiImplementation": implementation}
+    job = build.job(Kind.MPI, build.role("Launcher"), build.role("Worker", 2), options=options)
+    book = Addresses(book={"mnist-worker-0": Address("127.0.0.1")})
+
+    assert len(kinds.module(job.kind).files(job, frozenset(), book)) == files
+    assert len(kinds.module(job.kind).files(job, frozenset(), build.CLUSTER)) == 2
