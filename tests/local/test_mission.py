@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from bireme.model.status import Phase
-from tests.local.harness import Bireme
+from tests.local.harness import Bireme, until
 from tests.unit.manifest import samples
 
 TELL = "import json, os, sys\nprint(json.loads(os.environ['TF_CONFIG'])['task'], sys.argv[1:])\n"
@@ -69,3 +69,16 @@ def test_the_mpijob_of_version_v1alpha2(bireme: Bireme) -> None:
     assert "rank 0 of 2" in done.stdout
     assert "rank 1 of 2" in done.stdout
     assert bireme.status("tensorflow-mnist").phase is Phase.SUCCEEDED
+
+
+@pytest.mark.skipif(
+    shutil.which("mpirun") is None, reason="mpirun is not installed; `make frameworks` installs it"
+)
+def test_idle_workers_end_with_their_launcher(bireme: Bireme) -> None:
+    bireme.write("mpijob.yaml", samples.MPIJOB_OF_2020.replace("  cleanPodPolicy: Running\n", ""))
+    bireme.write("examples/tensorflow_mnist.py", SIZE)
+
+    done = bireme("run", "-f", "mpijob.yaml", "--map", "/examples=./examples", "--fit")
+
+    assert done.returncode == 0, done.stderr
+    until(lambda: not bireme.run("tensorflow-mnist").is_held(), "the workers end at once", patience=10)

@@ -64,13 +64,18 @@ def apply(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
 def _is_final(view: View, member: Member, replica: Replica | None) -> bool:
     role = view.job.role(member.role)
     restart = role.restart if role else Restart.NEVER
-    if replica is None or is_evicted(replica):
-        fell = replica is not None and replica.phase is ReplicaPhase.FAILED
-        evicted = member.name in view.losses.evictions or (fell and is_counted(view.status, replica))
-        return evicted and restart is Restart.NEVER and view.job.unit is Unit.REPLICA
-    if view.job.unit is Unit.GANG and restart is Restart.NEVER:
-        return False
-    return not restart.retries(replica.exit_code)
+    evicted = member.name in view.losses.evictions
+    if replica is not None and replica.phase is ReplicaPhase.FAILED:
+        if not is_evicted(replica):
+            return not (_retried_as_gang(view, restart) or restart.retries(replica.exit_code))
+        # One whom we removed ourselves was not lost, and may be wanted again.
+        evicted = is_counted(view.status, replica)
+    return evicted and restart is Restart.NEVER and view.job.unit is Unit.REPLICA
+
+
+def _retried_as_gang(view: View, restart: Restart) -> bool:
+    """Whether a policy of Never speaks of the replica alone, while its gang starts anew."""
+    return restart is Restart.NEVER and view.job.unit is Unit.GANG
 
 
 def _survives(replica: Replica) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme import errors
+from bireme import errors, kinds
 from bireme.backends.local import fit, gpus, interpreters, provenance, site, supplies
 from bireme.backends.local.supplies import Supplies
 from bireme.core import admit, wiring
@@ -84,7 +84,7 @@ def submit(home: Path, order: Order) -> Submitted:
     job, notes = check(home, order)
     policy = job.policy
     if policy.linger is None:
-        policy = replace(policy, linger=LINGER)
+        policy = replace(policy, linger=_linger(order.job))
     job = replace(job, uid=secrets.token_hex(4), policy=policy)
     given = order.supplies
     folder = Path(given.cwd).absolute()
@@ -105,6 +105,12 @@ def submit(home: Path, order: Order) -> Submitted:
     run, lock = directory.create(home, Desired(job, order.manifest), context)
     guard.start(run, lock)
     return Submitted(run, notes)
+
+
+def _linger(job: Job) -> float:
+    """How long replicas may outlive a success; idle ones have nothing to finish."""
+    idles = kinds.module(job.kind).idles
+    return 0.0 if any(idles(job, role) for role in job.roles) else LINGER
 
 
 def _demands(job: Job) -> tuple[Demand, ...]:

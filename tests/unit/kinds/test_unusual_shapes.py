@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit import build
 
-import pytest
-
 from bireme import kinds
-from bireme.kinds.contract import Place
+from bireme.kinds.contract import Failed, Place
 from bireme.model.job import Kind, RunPolicy
+from bireme.model.replicas import Address, Addresses
+from bireme.model.status import Counts
 
 
 def values(place: Place) -> dict[str, str]:
