@@ -36,7 +36,6 @@ fmt: setup                          ## Formats the code and applies safe fixes.
 	$(BIN)/ruff format .
 
 soak: setup frameworks              ## Hammers for a long time.
-	$(BIN)/python -m tests.simulation --seeds 10000 --steps 1000000
 	$(BIN)/pytest -m soak --timeout 0 -s
 
 bench: setup frameworks             ## Measures against rivals in the same run.
