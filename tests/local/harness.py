@@ -88,6 +88,10 @@ class Bireme:
         found = [pid for pid in _pids() if _link(pid, "cwd") == path and not _variable(pid, "BIREME_RUN_DIR")]
         return sorted(found, key=lambda pid: (os.getsid(pid) != pid, pid))
 
+    def zygotes_in_the_making(self) -> list[int]:
+        """Warm interpreters of this home that live, whether they answer yet or not."""
+        return [pid for pid in _pids() if f"{self.home}/zygotes" in _command(pid)]
+
     def leftovers(self) -> list[int]:
         """Every process that belongs to a run of this home."""
         return [pid for pid in _pids() if (_variable(pid, "BIREME_RUN_DIR") or "").startswith(str(self.home))]
@@ -144,6 +148,13 @@ def _is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace") if _is_alive(pid) else ""
+    except OSError:
+        return ""
 
 
 def _link(pid: int, name: str) -> str:

@@ -121,7 +121,10 @@ def test_torch_ranks_with_loader_workers_survive(tmp_path: Path, victims: Victim
     pytest.importorskip("torch", reason="torch is not installed; `make torch` installs it")
     with bireme_in(tmp_path) as bireme:
         bireme.write("wait.py", TORCH)
+        _learn(bireme)
         for number in range(ROUNDS):
+            # Only ranks that a zygote has forked can be lost with it.
+            _await_zygote(bireme)
             _round(bireme, victims, number)
     print(f"\ntorch, {victims.__name__}: {ROUNDS} rounds, 0 lost, 0 orphans")
 
@@ -157,6 +160,24 @@ def _round(bireme: Bireme, victims: Victims, number: int) -> None:
     assert status.phase is Phase.SUCCEEDED, status
     until(lambda: not bireme.run("job").is_held(), "the runner ends")
     assert bireme.leftovers() == [], f"round {number} left processes behind"
+
+
+def _learn(bireme: Bireme) -> None:
+    """Run once undisturbed, so that it is known what the script imports."""
+    (bireme.folder / "release").touch()
+    done = bireme("run", "wait.py", "--workers", "2", "--name", "job")
+    assert done.returncode == 0, done.stderr
+
+
+def _await_zygote(bireme: Bireme) -> None:
+    def is_warm() -> bool:
+        if any("torch" in one.preload for one in Stable(bireme.home).living()):
+            return True
+        if not bireme.zygotes_in_the_making():
+            _learn(bireme)
+        return False
+
+    until(is_warm, "an interpreter with torch is warm")
 
 
 def _after_the_kill(bireme: Bireme, before: int) -> None:

@@ -66,3 +66,11 @@ def test_the_largest_holders_are_named_first_whatever_they_are_called() -> None:
     verdict = admit.decide(MACHINE, holds, [want("late", 2000)], now=0.0)
 
     assert verdict.waiting["late"] == "needs 2 cpus, 1 free; held by b (2), a (0.5), c (0.5)"
+
+
+def test_long_waiting_is_told_in_minutes() -> None:
+    verdict = admit.decide(
+        MACHINE, [Held("other", 3500, 0)], [want("patient", 1000), want("late", 1000, since=1.0)], now=7200.0
+    )
+
+    assert "set aside for patient (1) after 120 minutes of waiting" in verdict.waiting["late"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from bireme.model.decisions import Abandon, Event, EventType, Start, Stop
@@ -76,10 +77,14 @@ def test_starts_are_told_once_for_each_role() -> None:
     )
 
 
-def test_eight_names_are_told_in_full() -> None:
-    decision = World(workers(8)).look()
+@pytest.mark.parametrize(
+    ("count", "end"),
+    [(8, "mnist-worker-6, mnist-worker-7"), (9, "mnist-worker-6, mnist-worker-7 and 1 more")],
+)
+def test_eight_names_are_told_in_full(count: int, end: str) -> None:
+    decision = World(workers(count)).look()
 
-    assert decision.events[0].message.endswith("mnist-worker-6, mnist-worker-7")
+    assert decision.events[0].message.endswith(end)
 
 
 def test_a_role_waits_until_those_before_it_are_ready() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from bireme.model.decisions import Admit, Demand
 from bireme.model.job import Kind, Restart, Unit
 from bireme.model.pods import Resources
@@ -144,6 +146,18 @@ def test_resources_of_those_who_were_scaled_away_are_given_back_when_they_are_go
     assert others(half) == [Admit(0, (demand(0), demand(1), demand(3)))]
     assert others(gone) == [Admit(0, (demand(0), demand(1)))]
     assert others(settled) == []
+
+
+def test_whoever_is_dead_and_not_wanted_gives_its_resources_back_before_it_is_cleared_away() -> None:
+    world = busy(3)
+    before = granted(world.job)
+    world.look(*(running(f"worker-{index}") for index in range(3)))
+    world.scale("worker", 2)
+
+    dead = replace(crashed("worker-2"), stopping=True)
+    decision = world.look(running("worker-0"), running("worker-1"), dead, at=1.0, admission=before)
+
+    assert others(decision) == [Admit(0, (demand(0), demand(1)))]
 
 
 def test_who_is_leaving_keeps_its_resources_while_others_are_asked_for() -> None:

@@ -177,7 +177,7 @@ def test_an_unknown_field_is_refused() -> None:
         ("limits.cpu", "1", "2"),
         ("limits.cpu", "1m", "1500"),
         ("requests.cpu", "1m", "500"),
-        ("requests.cpu", "0", "1"),
+        ("limits.cpu", "0", "2"),
         ("limits.memory", "1Mi", "64"),
         ("requests.memory", "1", str(64 * 2**20)),
         ("limits.nvidia.com/gpu", "1", "2"),

@@ -6,13 +6,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from bireme.model.decisions import Event, EventType, Start, Stop
-from bireme.model.job import Job, Kind, Restart, RunPolicy, Unit
+from bireme.model.decisions import Event, EventType, Stop
+from bireme.model.job import Kind, Restart, RunPolicy, Unit
 from bireme.model.replicas import Replica
-from bireme.model.status import ConditionType, Phase, Retry, Status
+from bireme.model.status import ConditionType, Counts, Phase, Status
 from tests.unit import build
 from tests.unit.core.world import (
     World,
+    at_work,
     crashed,
     evicted,
     others,
@@ -50,14 +51,6 @@ CASES = [
     for (unit, restart), row in TABLE.items()
     for (name, lost), expected in zip(LOSSES.items(), row, strict=True)
 ]
-
-
-def at_work(job: Job) -> World:
-    """A job whose two workers run."""
-    world = World(job)
-    world.look(at=0.0)
-    world.look(running("worker-0"), running("worker-1"), at=1.0)
-    return world
 
 
 @pytest.mark.parametrize(("unit", "restart", "lost", "expected"), CASES)
@@ -174,92 +167,6 @@ def test_restarts_in_place_that_are_seen_only_after_the_success_announce_nothing
     assert world.phase() is Phase.RUNNING
 
 
-def test_the_first_replacement_comes_at_once_and_later_ones_wait_longer_and_longer() -> None:
-    world = at_work(workers())
-    waited = []
-    for failures in range(1, 6):
-        now = 100.0 * failures
-        world.look(crashed("worker-0", uid=f"uid-{failures}"), running("worker-1"), at=now)
-        decision = world.look(running("worker-1"), at=now)
-        waited.append((decision.wake_at or now) - now)
-        assert (starts(decision) == ["worker-0"]) is (waited[-1] == 0.0)
-
-        due = world.look(running("worker-1"), at=now + waited[-1])
-        assert starts(due) == ["worker-0"]
-
-    assert waited == [0.0, 1.0, 2.0, 4.0, 8.0]
-    assert world.status.retries["mnist-worker-0"] == Retry(5, 508.0)
-
-
-def test_an_evicted_replica_is_replaced_at_once_however_often_it_failed() -> None:
-    world = at_work(workers())
-    for failures in range(4):
-        world.look(crashed("worker-0", uid=f"uid-{failures}"), running("worker-1"), at=10.0)
-
-    world.look(evicted("worker-0", uid="last"), running("worker-1"), at=100.0)
-
-    assert world.status.retries["mnist-worker-0"] == Retry(4, 100.0)
-
-
-@pytest.mark.parametrize(("lived", "failures"), [(599.0, 4), (600.0, 1)])
-@pytest.mark.parametrize("unit", Unit)
-def test_ten_healthy_minutes_set_a_back_off_back(unit: Unit, lived: float, failures: int) -> None:
-    world = at_work(workers(2, unit=unit))
-    for crash in range(3):
-        attempt = world.status.attempt
-        world.look(crashed("worker-0", uid=f"{crash}", attempt=attempt), running("worker-1", attempt=attempt))
-    (before,) = world.status.retries.values()
-
-    attempt = world.status.attempt
-    world.look(
-        crashed("worker-0", uid="last", attempt=attempt),
-        running("worker-1", attempt=attempt),
-        at=before.not_before + lived,
-    )
-
-    (after,) = world.status.retries.values()
-    assert (before.failures, after.failures) == (3, failures)
-    assert world.status.crashes == 4
-
-
-def test_each_replica_has_a_back_off_of_its_own() -> None:
-    world = at_work(workers())
-    world.look(crashed("worker-0", uid="a"), running("worker-1"), at=10.0)
-    world.look(crashed("worker-0", uid="b"), crashed("worker-1"), at=20.0)
-
-    decision = world.look(at=20.0)
-
-    assert starts(decision) == ["worker-1"]
-    assert decision.wake_at == 21.0
-
-
-def test_a_gang_waits_as_a_whole() -> None:
-    world = at_work(workers(2, unit=Unit.GANG))
-    world.look(crashed("worker-0"), running("worker-1"), at=10.0)
-    world.look(running("worker-0", attempt=1), running("worker-1", attempt=1), at=11.0)
-    world.look(crashed("worker-0", attempt=1), running("worker-1", attempt=1), at=20.0)
-
-    early = world.look(at=20.5)
-    due = world.look(at=21.0)
-
-    assert world.status.retries == {"": Retry(2, 21.0)}
-    assert starts(early) == []
-    assert early.wake_at == 21.0
-    assert starts(due) == ["worker-0", "worker-1"]
-    assert [one.attempt for one in due.actions if isinstance(one, Start)] == [2, 2]
-
-
-def test_an_evicted_gang_starts_at_once() -> None:
-    world = at_work(workers(2, unit=Unit.GANG))
-    for attempt in range(3):
-        world.look(crashed("worker-0", attempt=attempt), running("worker-1", attempt=attempt), at=10.0)
-
-    world.look(evicted("worker-0", attempt=3), at=100.0)
-
-    assert world.status.retries == {"": Retry(3, 100.0)}
-    assert (world.status.attempt, world.status.crashes, world.status.evictions) == (4, 3, 1)
-
-
 def test_no_attempt_starts_before_the_old_one_is_seen_gone() -> None:
     world = at_work(workers(2, unit=Unit.GANG))
     world.look(crashed("worker-0"), running("worker-1"), at=10.0)
@@ -333,6 +240,29 @@ def test_a_replica_that_must_not_be_replaced_stays_as_it_is_where_the_job_goes_o
     assert world.status.retries == {}
 
 
+def test_a_job_runs_again_without_those_who_are_lost_for_good() -> None:
+    chief = build.role("Chief", restart=Restart.ON_FAILURE)
+    world = World(replace(DYNAMIC, roles=(chief, DYNAMIC.roles[1])))
+    lost, worker = crashed("worker-0"), running("worker-1")
+    world.look(running("chief-0"), running("worker-0"), worker)
+    world.look(running("chief-0"), lost, worker, at=1.0)
+    before = world.look(crashed("chief-0"), lost, worker, at=2.0)
+
+    world.look(running("chief-0", uid="new"), lost, worker, at=3.0)
+
+    assert before.status.phase is Phase.RESTARTING
+    assert world.phase() is Phase.RUNNING
+
+
+def test_one_whose_restart_count_falls_is_not_lost_with_another() -> None:
+    world = World(DYNAMIC)
+    world.look(running("chief-0"), running("worker-0", restarts=2), running("worker-1"))
+
+    world.look(running("chief-0"), running("worker-0", restarts=1), crashed("worker-1"), at=1.0)
+
+    assert world.status.replicas["Worker"] == Counts(active=1, failed=1)
+
+
 def test_a_replica_that_nothing_is_left_of_is_replaced_where_the_job_goes_on() -> None:
     world = World(DYNAMIC)
     world.look(running("chief-0"), running("worker-0"), running("worker-1"))
@@ -357,6 +287,17 @@ def test_a_replica_that_was_removed_by_somebody_is_not_judged_by_its_exit_code()
 
     assert world.phase() is Phase.RESTARTING
     assert (world.status.crashes, world.status.evictions) == (0, 1)
+
+
+def test_a_restart_count_that_falls_is_no_loss() -> None:
+    """A sidecar that waited to be started again is not, because the work is over."""
+    world = at_work(workers(2, Restart.NEVER))
+    world.look(running("worker-0", restarts=2), running("worker-1"), at=2.0)
+
+    world.look(running("worker-0", restarts=1), running("worker-1"), at=3.0)
+
+    assert world.phase() is Phase.RUNNING
+    assert world.status.crashes == 2
 
 
 @pytest.mark.parametrize("restart", [Restart.NEVER, Restart.EXIT_CODE])
@@ -385,6 +326,7 @@ def test_a_removed_replica_comes_back_only_when_it_is_gone() -> None:
     gone = world.look(running("worker-1"), at=12.0)
 
     assert dying.actions == ()
+    assert dying.status.phase is Phase.RESTARTING
     assert world.status.evictions == 1
     assert starts(gone) == ["worker-0"]
 

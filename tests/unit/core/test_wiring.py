@@ -101,11 +101,11 @@ def test_kinds_that_wire_the_main_container_alone_do() -> None:
 
 
 def test_in_a_cluster_names_stay_as_they_are() -> None:
-    of = job("--master=mnist-master-0:23456", env=(EnvVar("PEER", "mnist-worker-1"),))
+    of = job("--master=mnist-master-0.default.svc:23456", env=(EnvVar("PEER", "mnist-worker-1"),))
 
     start = started(of, addresses=Addresses())
 
-    assert start.pod.containers[0].args == ("--master=mnist-master-0:23456",)
+    assert start.pod.containers[0].args == ("--master=mnist-master-0.default.svc:23456",)
     assert values(start.pod.containers[0])["PEER"] == "mnist-worker-1"
     assert values(start.pod.containers[0])["MASTER_ADDR"] == "mnist-master-0"
 
@@ -120,6 +120,7 @@ def test_in_a_cluster_names_stay_as_they_are() -> None:
         ("--init=tcp://mnist-master-0:23456", "--init=tcp://127.0.0.1:40000"),
         ("http://mnist-master-0:9100/path", "http://127.0.0.1:40100/path"),
         ("http://mnist-master-0/path", "http://127.0.0.1/path"),
+        ("mnist-master-0:9100/path", "127.0.0.1:40100/path"),
         ("mnist-worker-0:23456,mnist-worker-1:23456", "127.0.0.1:40001,127.0.0.1:40002"),
         ("mnist-worker-0.default:23456", "127.0.0.1:40001"),
         ("mnist-worker-0.default.svc:23456", "127.0.0.1:40001"),

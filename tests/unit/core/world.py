@@ -128,6 +128,14 @@ class World:
         self.job = replace(self.job, roles=roles)
 
 
+def at_work(job: Job) -> World:
+    """A job whose two workers run."""
+    world = World(job)
+    world.look(at=0.0)
+    world.look(running("worker-0"), running("worker-1"), at=1.0)
+    return world
+
+
 ONE_CPU = Resources(cpu=1000)
 
 
