@@ -57,6 +57,7 @@ class Body:
             attempt=self.attempt,
             uid=self.uid,
             phase=phase,
+            address="10.0.0.1" if self.states else "",
             ready=self.ready and reachable,
             stopping=self.stopping,
             abandoned=self.abandoned and phase is ReplicaPhase.UNKNOWN,

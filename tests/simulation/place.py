@@ -128,7 +128,11 @@ class Place:
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
         self._moment()
 
-    async def act(self, key: str, job: Job, action: Action) -> None:
+    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
+        for action in actions:
+            self._carry_out(job, action)
+
+    def _carry_out(self, job: Job, action: Action) -> None:
         self._moment()
         rules.check_action(self.ledger, job, self.status, self.seen, self.admission, action)
         if isinstance(action, Start) and self.profile.counts_exactly:

@@ -13,7 +13,9 @@ from bireme.model.status import Phase, Status
 def after_end(job: Job, status: Status, observation: Observation, now: float) -> Decision:
     """Clean up behind a job that succeeded or failed; its verdict never changes."""
     actions: list[Action] = [
-        removal(one) for one in observation.replicas if not one.stopping and _goes(job, status, one, now)
+        removal(one, for_good=True)
+        for one in observation.replicas
+        if not one.stopping and _goes(job, status, one, now)
     ]
     actions += [removal(one) for one in observation.replicas if one.abandoned and one.stopping]
     if observation.admission is not None and not any(one.is_alive for one in observation.replicas):
@@ -30,11 +32,11 @@ def after_end(job: Job, status: Status, observation: Observation, now: float) ->
     )
 
 
-def removal(replica: Replica, grace: float | None = None) -> Action:
+def removal(replica: Replica, grace: float | None = None, *, for_good: bool = False) -> Action:
     """The action that removes a replica, whatever has become of it."""
     if replica.abandoned:
         return Abandon(replica.name, replica.uid)
-    return Stop(replica.name, replica.uid, grace)
+    return Stop(replica.name, replica.uid, grace, for_good)
 
 
 def _goes(job: Job, status: Status, replica: Replica, now: float) -> bool:

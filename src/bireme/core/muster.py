@@ -31,7 +31,11 @@ def gather(
     dismissed = _dismissed(status, members, observation, lost)
     status = losses.close(status, frozenset(one.name for one in dismissed))
     leaving = [one for one in dismissed if not one.stopping or one.abandoned]
-    removals = tuple(cleanup.removal(one, grace=_grace(status, one)) for one in leaving)
+    names = frozenset(one.name for one in members)
+    removals = tuple(
+        cleanup.removal(one, grace=_grace(status, one), for_good=one.name not in names) for one in leaving
+    )
+    status = _fence(status, leaving)
     if any(one.attempt != status.attempt for one in observation.replicas):
         # No attempt starts until the old one is seen gone.
         return Decision(status, removals, _removed(leaving))
@@ -76,6 +80,12 @@ def _dismissed(
     ]
 
 
+def _fence(status: Status, leaving: list[Replica]) -> Status:
+    """Remember that this attempt must not be found by somebody of an earlier one whom nobody can end."""
+    out_of_reach = any(one.abandoned and one.attempt != status.attempt for one in leaving)
+    return replace(status, fence=status.attempt) if out_of_reach else status
+
+
 def _grace(status: Status, replica: Replica) -> float | None:
     """Survivors of a lost gang are killed at once: what they still do is lost anyway."""
     return 0.0 if replica.attempt != status.attempt else None
@@ -118,7 +128,7 @@ def _bring_in(muster: _Muster, now: float) -> Decision:
     status = replace(status, waiting="", trouble="" if settled else status.trouble)
     if granted is None:
         return Decision(status)
-    due = [one for one in missing if _may_start(muster, one, now)]
+    due = [one for one in missing if _may_start(muster, one, now) and _can_meet(muster, one, granted)]
     starts = tuple(wiring.start(job, one, status.attempt, granted.addresses) for one in due)
     # Resources of those who are gone and not wanted are given back.
     surplus = granted.replicas - {one.name for one in muster.claimants}
@@ -164,6 +174,14 @@ def _may_start(muster: _Muster, member: Member, now: float) -> bool:
         return True
     through = muster.ready.union(status.done)
     return all(one.name in through for one in muster.members if one.role in earlier)
+
+
+def _can_meet(muster: _Muster, member: Member, granted: Granted) -> bool:
+    """Whether the replica that this one looks up when it begins can be found."""
+    meeting = kinds.module(muster.job.kind).meets_at(muster.job)
+    if not meeting or member.name == meeting or granted.addresses.book or meeting in muster.status.done:
+        return True
+    return any(one.name == meeting and one.address for one in muster.observation.replicas)
 
 
 def _timers(status: Status, keys: Set[str]) -> list[float]:

@@ -12,7 +12,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.core import cleanup, conditions, limits, losses, muster, outcome, restart, suspend
+from bireme.core import cleanup, conditions, limits, losses, muster, outcome, restart, suspend, trouble
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
 from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.job import Job
@@ -61,6 +61,8 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
     if isinstance(verdict, Running) and muster.is_complete(job, decision.status, observation, lost):
         status = conditions.add(decision.status, job, ConditionType.RUNNING, verdict.message, now)
         decision = replace(decision, status=status)
+    status, stuck = trouble.note(decision.status, observation, known=view.status.trouble)
+    decision = replace(decision, status=status, events=(*decision.events, *stuck))
     return _with_events(_wake_for_deadline(job, decision), restarts)
 
 

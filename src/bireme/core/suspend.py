@@ -22,7 +22,9 @@ def hold(job: Job, status: Status, observation: Observation, now: float) -> Deci
     status = outcome.note_done(job, status, observation)
     status = replace(status, waiting="", trouble="", replicas=_nobody_active(job, status))
     actions: list[Action] = [
-        cleanup.removal(one) for one in observation.replicas if not one.stopping or one.abandoned
+        cleanup.removal(one, for_good=True)
+        for one in observation.replicas
+        if not one.stopping or one.abandoned
     ]
     if observation.admission is not None and not any(one.is_alive for one in observation.replicas):
         actions.append(Release())

@@ -38,8 +38,11 @@ class Backend(Protocol):
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
         """Keep the files that the replicas share as they should be."""
 
-    async def act(self, key: str, job: Job, action: Action) -> None:
-        """Carry out one action; what goes wrong is seen by the next look, not raised."""
+    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
+        """Carry out the actions in their order, or at once where it does not matter.
+
+        What goes wrong is seen by the next look, not raised.
+        """
 
 
 async def step(key: str, store: Store, backend: Backend, now: float) -> Decision | None:
@@ -53,6 +56,6 @@ async def step(key: str, store: Store, backend: Backend, now: float) -> Decision
         await store.record(key, stored, decision)
     if decision.files:
         await backend.publish(key, decision.files)
-    for action in decision.actions:
-        await backend.act(key, stored.job, action)
+    if decision.actions:
+        await backend.act(key, stored.job, decision.actions)
     return decision

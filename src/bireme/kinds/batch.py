@@ -24,6 +24,7 @@ OPERATOR = "job-controller"
 
 files = contract.no_files
 start_after = contract.at_once
+meets_at = contract.nowhere
 idles = contract.never_idle
 
 _USUAL_BACKOFF = 6

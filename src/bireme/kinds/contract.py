@@ -155,6 +155,13 @@ class KindModule(Protocol):
     def start_after(self, job: Job, role: Role) -> tuple[str, ...]:
         """The names of the roles that must be ready before this role starts."""
 
+    def meets_at(self, job: Job) -> str:
+        """The name of the replica that all others look up when they begin; an empty text where nobody is.
+
+        In a cluster a name that is asked for too early stays unknown for seconds, so the others start
+        once this one has its address.
+        """
+
     def leads(self, job: Job, role: Role, index: int) -> bool:
         """Whether the replica plays the master role."""
 
@@ -186,6 +193,16 @@ def no_files(job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[Fil
 
 def at_once(job: Job, role: Role) -> tuple[str, ...]:
     return ()
+
+
+def nowhere(job: Job) -> str:
+    return ""
+
+
+def at_first(job: Job, *roles: str) -> str:
+    """The first replica of the first of these roles that the job has."""
+    found = (job.role(name) for name in roles)
+    return next((member_name(job, role, 0) for role in found if role is not None and role.replicas), "")
 
 
 def never_idle(job: Job, role: Role) -> bool:

@@ -55,5 +55,9 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running_qualified(job) if workers.active else Undecided()
 
 
+def meets_at(job: Job) -> str:
+    return contract.at_first(job, "worker")
+
+
 def leads(job: Job, role: Role, index: int) -> bool:
     return index == 0

@@ -25,6 +25,7 @@ OPERATOR = "mpijob-controller"
 Options = mpi_spec.Options
 wire = mpi_launch.wire
 files = mpi_launch.files
+meets_at = contract.nowhere
 wanted = contract.every_member
 
 # Launcher and worker.

@@ -83,6 +83,10 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running(job) if by_master else contract.running_qualified(job)
 
 
+def meets_at(job: Job) -> str:
+    return contract.at_first(job, "master", "worker")
+
+
 def leads(job: Job, role: Role, index: int) -> bool:
     return role.name == "master"
 

@@ -117,6 +117,12 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running_qualified(job) if workers.active else Undecided()
 
 
+def meets_at(job: Job) -> str:
+    if job.role("master") is None and options(job).elastic_policy is None:
+        return ""  # Its replicas are told of nobody.
+    return contract.at_first(job, "master", "worker")
+
+
 def leads(job: Job, role: Role, index: int) -> bool:
     return role.name == "master" or (job.role("master") is None and index == 0)
 

@@ -24,6 +24,7 @@ OPERATOR = "tfjob-controller"
 wanted = contract.every_member
 files = contract.no_files
 start_after = contract.at_once
+meets_at = contract.nowhere
 idles = contract.never_idle
 
 ALL_WORKERS = "AllWorkers"

@@ -74,5 +74,9 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running(job) if tally.of("master").active else Undecided()
 
 
+def meets_at(job: Job) -> str:
+    return contract.at_first(job, "master")
+
+
 def leads(job: Job, role: Role, index: int) -> bool:
     return role.name == "master"

@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+_FIRST_FREE_PORT = 1024
+_LAST_PORT = 65535
+
 
 class ReplicaPhase(StrEnum):
     """Where a replica is in its life."""
@@ -51,6 +54,8 @@ class Replica(Struct, frozen=True):
     reason: str = ""
     message: str = ""
     node: str = ""
+    address: str = ""
+    """Where peers reach it, once that is known; only a cluster tells."""
 
     @property
     def is_alive(self) -> bool:
@@ -70,6 +75,8 @@ class Addresses(Struct, frozen=True):
     book: dict[str, Address] = {}
     domain: str = ""
     """The cluster's domain where qualified names carry it."""
+    shift: int = 0
+    """Added to every declared port, so that nobody left of an earlier attempt finds this one's."""
 
     def host(self, replica: str, dns: str = "") -> str:
         """The replica's host: from the book, else its DNS name (by default the short one)."""
@@ -78,10 +85,14 @@ class Addresses(Struct, frozen=True):
 
     def port(self, replica: str, name: str, declared: int) -> int:
         entry = self.book.get(replica)
-        return entry.ports.get(name, declared) if entry else declared
+        return entry.ports.get(name, declared) if entry else self._shifted(declared)
 
     def qualified(self, service: str, namespace: str) -> str:
         return f"{service}.{namespace}.svc" + (f".{self.domain}" if self.domain else "")
+
+    def _shifted(self, port: int) -> int:
+        free = _LAST_PORT - _FIRST_FREE_PORT + 1
+        return port if not self.shift else _FIRST_FREE_PORT + (port - _FIRST_FREE_PORT + self.shift) % free
 
 
 class Granted(Struct, frozen=True, tag="granted"):

@@ -86,6 +86,8 @@ class Status(Struct, frozen=True, omit_defaults=True):
     """Why the job waits for its resources, or an empty text."""
     trouble: str = ""
     """The last thing that did not work and is tried again."""
+    fence: int = 0
+    """The last attempt that began while somebody of an earlier one may still live out of our reach."""
     expired: bool = False
     """Its time to live after the end is over."""
 

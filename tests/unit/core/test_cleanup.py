@@ -96,7 +96,7 @@ def test_replicas_that_outlive_a_success_get_their_time_to_linger() -> None:
     dying = world.look(stopping("worker-0"), at=131.0)
 
     assert (early.actions, early.wake_at) == ((), 130.0)
-    assert late.actions == (Stop("mnist-worker-0", "worker-0/0"),)
+    assert late.actions == (Stop("mnist-worker-0", "worker-0/0", for_good=True),)
     assert late.wake_at is None
     assert (dying.actions, dying.wake_at) == ((), None)
 

@@ -66,7 +66,7 @@ def test_who_is_done_is_never_started_again() -> None:
 
 
 def test_starts_are_told_once_for_each_role() -> None:
-    world = World(build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 10)))
+    world = World(build.job(Kind.TENSORFLOW, build.role("Master"), build.role("Worker", 10)))
 
     decision = world.look()
 
@@ -75,6 +75,28 @@ def test_starts_are_told_once_for_each_role() -> None:
         Event(EventType.NORMAL, "SuccessfulCreatePod", "Created pod: mnist-master-0"),
         Event(EventType.NORMAL, "SuccessfulCreatePod", f"Created pods: {names} and 2 more"),
     )
+
+
+def test_others_start_when_the_one_whom_they_look_up_has_its_address() -> None:
+    world = World(build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 2)))
+
+    first = world.look()
+    placed = world.look(pending("master-0"), at=1.0)
+    found = world.look(replace(pending("master-0"), address="10.0.0.7"), at=2.0)
+
+    assert starts(first) == ["master-0"]
+    assert starts(placed) == []
+    assert starts(found) == ["worker-0", "worker-1"]
+
+
+def test_all_start_at_once_where_addresses_are_given() -> None:
+    job = build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 1))
+    world = World(job)
+    names = frozenset({"mnist-master-0", "mnist-worker-0"})
+
+    decision = world.look(admission=Granted(0, names, build.book(job)))
+
+    assert starts(decision) == ["master-0", "worker-0"]
 
 
 @pytest.mark.parametrize(
@@ -148,8 +170,8 @@ def test_scaling_down_removes_the_highest_numbers_and_counts_no_loss() -> None:
     gone = world.look(running("worker-0"), running("worker-1"), at=3.0)
 
     assert decision.actions == (
-        Stop("mnist-worker-2", "worker-2/0", None),
-        Stop("mnist-worker-3", "worker-3/0", None),
+        Stop("mnist-worker-2", "worker-2/0", for_good=True),
+        Stop("mnist-worker-3", "worker-3/0", for_good=True),
     )
     assert Event(EventType.NORMAL, "SuccessfulDeletePod", "Deleted pods: mnist-worker-2, mnist-worker-3") in (
         decision.events
@@ -203,6 +225,26 @@ def test_a_failed_replica_is_cleared_away_with_its_own_grace() -> None:
     decision = world.look(evicted("worker-0"), running("worker-1"), at=1.0)
 
     assert decision.actions == (Stop("mnist-worker-0", "worker-0/0", None),)
+
+
+def test_an_attempt_after_one_that_nobody_could_end_has_a_rendezvous_of_its_own() -> None:
+    world = World(workers(2, unit=Unit.GANG))
+    world.look(running("worker-0"), running("worker-1"))
+    world.look(running("worker-0"), stopping("worker-1"), at=1.0)
+
+    world.look(stopping("worker-0"), stopping("worker-1", abandoned=True), at=2.0)
+
+    assert (world.status.attempt, world.status.fence) == (1, 1)
+
+
+def test_an_attempt_after_one_that_was_seen_gone_keeps_its_ports() -> None:
+    world = World(workers(2, unit=Unit.GANG))
+    world.look(running("worker-0"), running("worker-1"))
+    world.look(crashed("worker-0"), running("worker-1"), at=1.0)
+
+    world.look(at=2.0)
+
+    assert (world.status.attempt, world.status.fence) == (1, 0)
 
 
 def test_a_replica_whose_node_is_lost_is_struck_off_and_replaced() -> None:

@@ -68,7 +68,9 @@ def test_suspending_stops_everything_whatever_the_clean_up_policy_says() -> None
 
     decision = world.look(running("worker-0"), succeeded("worker-1"), crashed("worker-2"), at=5.0)
 
-    assert decision.actions == tuple(Stop(f"mnist-worker-{i}", f"worker-{i}/0") for i in range(3))
+    assert decision.actions == tuple(
+        Stop(f"mnist-worker-{i}", f"worker-{i}/0", for_good=True) for i in range(3)
+    )
     assert decision.events == (SUSPENDED,)
     assert told(world.status) == ["Created", "-Running", "Suspended"]
     assert world.status.conditions[1].reason == "PyTorchJobSuspended"

@@ -115,7 +115,11 @@ class LocalBackend:
         if self._agents is not None:
             self._agents.close()
 
-    async def act(self, key: str, job: Job, action: Action) -> None:
+    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
+        for action in actions:
+            self._act(job, action)
+
+    def _act(self, job: Job, action: Action) -> None:
         match action:
             case Admit():
                 self._admit(action)
