@@ -4,20 +4,22 @@
 
 PYTHON ?= python3
 UV_VERSION := 0.13.7
+HOROVOD_VERSION := 0.28.1
+HOROVOD_HASH := sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
 BIN := .venv/bin
 UV := $(BIN)/uv pip install --python $(BIN)/python
 STAMPS := .venv/.stamps
 
 export UV_HTTP_TIMEOUT ?= 300
 
-.PHONY: help setup torch frameworks mpi demo test lint fmt soak bench lock clean
+.PHONY: help setup torch frameworks mpi demo test lint fmt soak bench deploy lock clean
 
 help:            ## Lists the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMPS)/project            ## Makes .venv with Bireme and the development tools.
 torch: $(STAMPS)/torch              ## Adds PyTorch and Lightning (4.7 GB).
-frameworks: $(STAMPS)/frameworks mpi ## Adds every framework that the examples use, and Open MPI.
+frameworks: $(STAMPS)/frameworks $(STAMPS)/horovod mpi ## Adds every framework that the examples use, and Open MPI.
 
 demo: setup torch                   ## Trains on handwritten digits with two workers.
 	. $(BIN)/activate && bireme run examples/pytorch-digits/train.py --workers 2
@@ -41,8 +43,11 @@ soak: setup frameworks              ## Hammers for a long time.
 bench: setup frameworks             ## Measures against rivals in the same run.
 	$(BIN)/python -m benchmarks
 
+deploy: setup                       ## Renews deploy/, what is installed into a cluster.
+	$(BIN)/python -m tools.deploy
+
 lock: $(STAMPS)/uv                  ## Renews the lock files.
-	$(COMPILE) --universal --extra dev -o requirements.lock
+	$(COMPILE) --universal --extra dev --extra kubernetes -o requirements.lock
 	$(COMPILE) $(ALL_FRAMEWORKS) -c requirements.lock -o frameworks.lock
 	$(COMPILE) --extra torch -c requirements.lock -c frameworks.lock -o torch.lock
 
@@ -70,6 +75,14 @@ $(STAMPS)/torch: $(STAMPS)/project torch.lock
 
 $(STAMPS)/frameworks: $(STAMPS)/torch frameworks.lock
 	$(UV) --require-hashes -r frameworks.lock
+	touch $@
+
+# Only horovodrun, which is plain Python: compiling the rest of Horovod takes long, and no test needs it.
+$(STAMPS)/horovod: $(STAMPS)/uv
+	rm -rf .venv/horovod && mkdir .venv/horovod
+	echo "horovod==$(HOROVOD_VERSION) --hash=$(HOROVOD_HASH)" \
+		| $(BIN)/pip download --quiet --no-deps --no-binary :all: --require-hashes -d .venv/horovod -r /dev/stdin
+	cd .venv/horovod && tar -xzf *.tar.gz --strip-components 1 horovod-$(HOROVOD_VERSION)/horovod && rm *.tar.gz
 	touch $@
 
 # Debian's Open MPI, where this user may install it.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from bireme import __version__, errors
+from bireme.cli import where
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -30,7 +31,7 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "run": Verb("run", "Run a script or a manifest on this machine, and follow it."),
+    "run": Verb("run", "Run a script or a manifest, here or in a cluster, and follow it."),
     "ps": Verb("ps", "List the jobs that have not ended."),
     "logs": Verb("logs", "Print what a job's replicas printed."),
     "show": Verb("show", "Show a job: replicas, conditions, events, why it waits or failed."),
@@ -42,7 +43,10 @@ VERBS = {
     "check": Verb("check", "Say whether manifests are valid; start nothing."),
     "render": Verb("render", "Print a manifest in full, short form included."),
     "explain": Verb("explain", "Explain an error code."),
-    "doctor": Verb("doctor", "Say what this machine offers, and what is missing."),
+    "doctor": Verb("doctor", "Say what this machine or a cluster offers, and what is missing."),
+    "install": Verb("install", "Install the operator and the job kinds into a cluster."),
+    "uninstall": Verb("uninstall", "Take the operator and the job kinds out of a cluster."),
+    "operator": Verb("operator", "Carry on every job of a cluster, until told to stop."),
     "completion": Verb("completion", "Print the shell's completion script."),
 }
 
@@ -58,7 +62,12 @@ class Verbs(click.Group):
             return None
         module = importlib.import_module(f"bireme.cli.{VERBS[cmd_name].module}")
         command: click.Command = module.command
+        if cmd_name in where.VERBS:
+            command.epilog = where.EPILOG
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, where.hoisted(args))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -84,8 +93,18 @@ class Verbs(click.Group):
     epilog="`bireme VERB --help` explains a verb. Start with: bireme run train.py --workers 2",
 )
 @click.version_option(__version__, message="bireme %(version)s")
-def bireme() -> None:
-    """Runs distributed training: here and now, from a script or a Kubeflow manifest."""
+@where.options
+@click.pass_context
+def bireme(
+    ctx: click.Context, on: str | None, context: str | None, namespace: str | None, kubeconfig: str | None
+) -> None:
+    """Runs distributed training, from a script or a Kubeflow manifest: here and now, or in a cluster."""
+    ctx.obj = where.Chosen(on or "", context or "", namespace or "", kubeconfig or "")
+    if any(ctx.obj) and ctx.invoked_subcommand not in where.VERBS:
+        raise errors.BadInput(
+            f"{' and '.join(where.OPTIONS)} are not for `{ctx.invoked_subcommand}` where they stand",
+            hint=f"`bireme {ctx.invoked_subcommand} --help` lists its own options, which come after it",
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -17,8 +17,11 @@ def note(status: Status, observation: Observation, known: str) -> tuple[Status, 
 
     A fault that is tried again goes first.
     """
+    if observation.faults:
+        refused = Event(EventType.WARNING, "FailedCreatePod", status.trouble)
+        return status, () if status.trouble == known else (refused,)
     stuck = _stuck(status, observation)
-    if observation.faults or not stuck:
+    if not stuck:
         return status, ()
     text = _told(stuck)
     event = Event(EventType.WARNING, stuck[0].reason or REASON, text)

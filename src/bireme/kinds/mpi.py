@@ -188,6 +188,11 @@ def _wrong_restarts(job: Job) -> Iterator[Problem]:
 
 def _wrong_options(job: Job) -> Iterator[Problem]:
     chosen = options(job)
+    agent = job.annotations.get(mpi_spec.AGENT_ANNOTATION)
+    if agent is not None and agent not in list(mpi_spec.Agent):
+        yield contract.unsupported(
+            f"metadata.annotations[{mpi_spec.AGENT_ANNOTATION}]", agent, list(mpi_spec.Agent)
+        )
     least = 1 if job.api_version == V1ALPHA2 else 0
     if chosen.slots < least:
         yield contract.too_small("spec.slotsPerWorker", chosen.slots, least)

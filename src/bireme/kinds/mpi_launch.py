@@ -1,7 +1,7 @@
 """What does MPI in the launcher need to reach the workers: variables, a hostfile, a discovery script.
 
-`v1alpha2` and `v1` start commands in workers through an agent, `v2beta1` through ssh. On one machine the
-agent serves all three.
+`v1alpha2` and `v1` start commands in workers through an agent, `v2beta1` through ssh unless it chooses the
+agent too. On one machine the agent serves all three.
 """
 
 from __future__ import annotations
@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import assert_never
 
 from bireme.kinds.contract import Place
-from bireme.kinds.mpi_spec import V1, V1ALPHA2, V2BETA1, Implementation, launcher_trains, options
+from bireme.kinds.mpi_spec import (
+    V1,
+    V1ALPHA2,
+    V2BETA1,
+    Implementation,
+    launcher_trains,
+    options,
+    uses_agent,
+    workers,
+)
 from bireme.model.decisions import File
 from bireme.model.job import Job, member_name
 from bireme.model.pods import EnvVar
@@ -27,12 +36,17 @@ there it is told of one host with all slots, and its ranks run beside the launch
 """
 
 _SSH_ARGUMENTS = "-o ConnectionAttempts=10"
+_STARTED_DIRECTLY = 60
+"""Open MPI starts about this many workers itself; of more it lets the first ones start the others."""
+_NO_TREE = {"OMPI_MCA_plm_rsh_no_tree_spawn": "1"}
+"""Only the launcher has the agent, and the right to use it."""
 _NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
 
 # Open MPI 5 leaves starting to PRRTE, which does not look at the variables that Open MPI 4 reads.
 _OPEN_MPI_5 = {
     "OMPI_MCA_plm_rsh_agent": "PRTE_MCA_plm_ssh_agent",
     "OMPI_MCA_plm_rsh_args": "PRTE_MCA_plm_ssh_args",
+    "OMPI_MCA_plm_rsh_no_tree_spawn": "PRTE_MCA_plm_ssh_no_tree_spawn",
     "OMPI_MCA_orte_default_hostfile": "PRTE_MCA_prte_default_hostfile",
     "OMPI_MCA_orte_keep_fqdn_hostnames": "PRTE_MCA_prte_keep_fqdn_hostnames",
     "OMPI_MCA_orte_set_default_slots": "PRTE_MCA_prte_set_default_slots",
@@ -92,8 +106,10 @@ def _launcher(place: Place) -> dict[str, str]:
     values: dict[str, str] = {}
     if job.api_version == V2BETA1:
         values |= _through_ssh(chosen.implementation, chosen.slots)
-    if job.api_version != V2BETA1 or is_local:
+    if uses_agent(job) or is_local:
         values |= _through_agent(chosen.implementation)
+    if uses_agent(job) and not is_local and workers(job) > _STARTED_DIRECTLY:
+        values |= _NO_TREE
     if job.api_version == V1ALPHA2 or not launcher_trains(job):
         values |= _NO_GPU
     twins = {twin: values[name] for name, twin in _OPEN_MPI_5.items() if name in values}

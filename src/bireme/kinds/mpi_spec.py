@@ -13,6 +13,15 @@ V1ALPHA2 = "kubeflow.org/v1alpha2"
 V1 = "kubeflow.org/v1"
 V2BETA1 = "kubeflow.org/v2beta1"
 
+AGENT_ANNOTATION = "bireme.io/mpi-agent"
+"""Chooses in v2beta1 how the launcher starts commands in workers of a cluster."""
+
+
+class Agent(StrEnum):
+    SSH = "ssh"
+    EXEC = "exec"
+    """Our own, as in the older versions: the images need no ssh."""
+
 
 class Implementation(StrEnum):
     OPEN_MPI = "OpenMPI"
@@ -36,9 +45,10 @@ class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
     mpi_implementation: Implementation | None = None
     mpi_distribution: Distribution | None = None
     run_launcher_as_worker: bool = False
-    # Of no effect: our launcher always waits for its workers, and needs no ssh where the agent serves.
+    # Of no effect: our launcher always waits for its workers.
     launcher_creation_policy: str = ""
     ssh_auth_mount_path: str = ""
+    """Of no effect where the agent serves."""
     # Older versions write these outside `runPolicy`; completing a job moves them there.
     clean_pod_policy: CleanPods | None = None
     backoff_limit: int | None = None
@@ -63,6 +73,11 @@ def options(job: Job) -> Options:
 def workers(job: Job) -> int:
     worker = job.role("worker")
     return worker.replicas if worker else 0
+
+
+def uses_agent(job: Job) -> bool:
+    """Whether the launcher starts commands in workers of a cluster through our agent, and not through ssh."""
+    return job.api_version != V2BETA1 or job.annotations.get(AGENT_ANNOTATION) == Agent.EXEC
 
 
 def launcher_trains(job: Job) -> bool:

@@ -49,14 +49,14 @@ class Counts(Struct, frozen=True):
     failed: int = 0
 
 
-class Retry(Struct, frozen=True):
+class Retry(Struct, frozen=True, omit_defaults=True):
     """A replica that failed and was or will be replaced: how often, and not before when."""
 
     failures: int
     not_before: float
 
 
-class Sighting(Struct, frozen=True):
+class Sighting(Struct, frozen=True, omit_defaults=True):
     """The replica last seen under a name, and how many of its losses are counted."""
 
     uid: str

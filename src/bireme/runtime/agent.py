@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import List, Sequence, Tuple
+from typing import List, Sequence
 
 if not __package__:
     # Run by path: the modules beside this file get a package of a private name.
@@ -19,24 +19,7 @@ if not __package__:
     sys.modules[__package__] = _package
 
 from . import wire
-
-# Options of ssh that take a value of their own; all others are single words.
-_WITH_VALUE = frozenset("-" + letter for letter in "BbcDEeFIiJLlmOopQRSWw")
-
-
-def split(words: Sequence[str]) -> Tuple[str, List[str]]:
-    """Parts ssh-style words into the host and the command; options in front of the host are dropped."""
-    rest = list(words)
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option in _WITH_VALUE and rest:
-            rest.pop(0)
-        elif option == "--":
-            break
-    if not rest:
-        raise ValueError("no host is named")
-    host = rest.pop(0).rpartition("@")[2]
-    return host, rest
+from .kubexec import split
 
 
 def main(arguments: Sequence[str]) -> int:

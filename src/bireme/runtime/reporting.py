@@ -4,6 +4,10 @@ The file named by BIREME_REPORT is replaced at once when an error ends the scrip
 interpreter exits. A rank that was killed, or that replaced itself by another program, leaves none or the
 former one. Only modules that Python has loaded before any script are used here: a script may have a `json.py`
 beside it, and must get that one.
+
+In a cluster BIREME_LAST_WORDS names the container's termination log, which stays with the pod's status: the
+error goes there as a person reads it, below a line with its exact time. It holds little, so the beginning of
+a long traceback is left out.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
 VARIABLE = "BIREME_REPORT"
+LAST_WORDS = "BIREME_LAST_WORDS"
 
 # Submodules that cost much and that importing the package alone does not load.
 NOTABLE = (
@@ -38,13 +43,15 @@ _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD = tuple({os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen"})
 _SPAWNED = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
 _MOST = 200
+_MOST_WORDS = 3500  # bytes; a kubelet keeps the last 4096 of a termination log
 
 
 class Report:
     """The report of this process; a copy of it in a forked child writes nothing."""
 
     def __init__(self, path: str, started: FrozenSet[str], preloaded: FrozenSet[str]) -> None:
-        self._path = path
+        self._path = path  # empty where only last words are wanted
+        self._words = os.environ.get(LAST_WORDS, "")
         self._started = started  # modules that the interpreter itself had loaded
         self._preloaded = preloaded  # modules that a zygote had loaded, the former included; empty when cold
         self._error: Optional[Dict[str, Any]] = None  # Any: text and a time, as JSON will hold them
@@ -68,6 +75,9 @@ class Report:
         try:
             if os.getpid() != self._pid:
                 return
+            self._write_words()
+            if not self._path:
+                return
             text = to_json(self._content())
             fresh = f"{self._path}.{self._pid}"
             with open(fresh, "w", encoding="ascii") as file:
@@ -77,13 +87,31 @@ class Report:
             # The script's own end is what matters; the reader treats a missing report as unknown.
             pass
 
+    def _write_words(self) -> None:
+        """Leaves what a person, or `bireme show`, should find in the pod's status; nothing if all is well."""
+        if not self._words or (self._error is None and self._asked()):
+            return
+        asked = 1 if self._asked() else 0
+        if self._error is None:
+            text = f"bireme-report asked={asked}\n"
+        else:
+            text = f"bireme-report asked={asked} time={self._error['time']!r}\n"
+            text += _end_of(self._error["traceback"], _MOST_WORDS)
+        # In place: it is a mount, which nothing can be renamed onto.
+        with open(self._words, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+
+    def _asked(self) -> bool:
+        """Whether somebody here wanted to know which rank this is."""
+        spawned = any(name in sys.modules and name not in self._preloaded for name in _SPAWNED)
+        return self._watch.read or spawned
+
     def _content(self) -> Dict[str, Any]:
         modules, files = _imported(self._started, self._preloaded)
-        spawned = any(name in sys.modules and name not in self._preloaded for name in _SPAWNED)
         return {
             "modules": modules,
             "files": files,
-            "read_rank": self._watch.read or spawned,
+            "read_rank": self._asked(),
             "warm": bool(self._preloaded),
             "error": self._error,
         }
@@ -92,9 +120,9 @@ class Report:
 def begin(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Optional[Report]:
     """Starts a report when one is wanted; it is written when the interpreter exits."""
     path = os.environ.get(VARIABLE)
-    if not path:
+    if not path and not os.environ.get(LAST_WORDS):
         return None
-    report = Report(os.path.abspath(path), started, preloaded)
+    report = Report(os.path.abspath(path) if path else "", started, preloaded)
     # Registered before anything of the script, so it runs after all handlers of the script.
     atexit.register(report.write)
     return report
@@ -147,6 +175,14 @@ def _is_importable(name: str, file: str) -> bool:
 def _roots(names: Set[str]) -> Iterable[str]:
     """The names without those whose package is itself among them: what a zygote had missed."""
     return (name for name in names if name.rpartition(".")[0] not in names)
+
+
+def _end_of(text: str, most: int) -> str:
+    """The end of a text, in whole lines and at most so many bytes."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= most:
+        return text
+    return data[-most:].decode("utf-8", "replace").partition("\n")[2]
 
 
 def _file_of(module: object) -> Optional[str]:

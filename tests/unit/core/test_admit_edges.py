@@ -60,6 +60,27 @@ def test_nothing_is_told_of_what_nobody_set_aside() -> None:
     assert verdict.waiting["late"] == "needs 1 GPU, 0 free; held by other (2); behind patient in the queue"
 
 
+def test_what_is_set_aside_of_one_thing_leaves_all_of_another_free() -> None:
+    holds = [Held("other", 3500, 0)]
+
+    verdict = admit.decide(
+        MACHINE, holds, [want("patient", 1000), want("late", 0, gpus=2, since=1.0)], now=PATIENCE
+    )
+
+    assert verdict.granted("late") == Held("late", 0, 0, {"late-0": {GPU: ("0", "1")}})
+
+
+def test_a_run_that_asks_for_none_of_a_device_keeps_what_it_has() -> None:
+    """Manifests say `nvidia.com/gpu: 0`; that must not cost a run its place when somebody waited long."""
+    demands = (Demand("mnist-0", Resources(cpu=4000, devices={GPU: 0})),)
+
+    verdict = admit.decide(
+        MACHINE, [Held("mnist", 4000, 0)], [want("patient", 1000), Want("mnist", 1.0, demands)], now=PATIENCE
+    )
+
+    assert verdict.waiting.keys() == {"patient"}
+
+
 def test_the_largest_holders_are_named_first_whatever_they_are_called() -> None:
     holds = [Held("a", 500, 0), Held("b", 2000, 0), Held("c", 500, 0), Held("d", 0, 0)]
 

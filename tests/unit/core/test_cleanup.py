@@ -7,7 +7,7 @@ import pytest
 from bireme.core import cleanup
 from bireme.model.decisions import Abandon, Event, EventType, Release, Stop
 from bireme.model.job import CleanPods, Kind, Restart, RunPolicy
-from bireme.model.replicas import Waiting
+from bireme.model.replicas import ReplicaPhase, Waiting
 from bireme.model.status import Counts, Phase
 from tests.unit import build
 from tests.unit.core.world import (
@@ -16,6 +16,7 @@ from tests.unit.core.world import (
     others,
     pending,
     running,
+    seen,
     stopping,
     stops,
     succeeded,
@@ -88,6 +89,14 @@ def test_an_abandoned_replica_is_struck_off_under_every_policy() -> None:
     assert decision.actions == (Abandon("mnist-worker-0", "worker-0/0"),)
 
 
+def test_an_abandoned_replica_is_struck_off_once() -> None:
+    world = ended(RunPolicy(clean_pods=CleanPods.ALL), won=True)
+
+    decision = world.look(seen("worker-0", ReplicaPhase.UNKNOWN, abandoned=True), at=101.0)
+
+    assert decision.actions == (Abandon("mnist-worker-0", "worker-0/0"),)
+
+
 def test_replicas_that_outlive_a_success_get_their_time_to_linger() -> None:
     world = ended(RunPolicy(linger=30.0), won=True)
 
@@ -136,6 +145,16 @@ def test_a_place_in_the_queue_is_given_back_too() -> None:
     decision = world.look(at=101.0, admission=Waiting(0, "waits"))
 
     assert decision.actions == (Release(),)
+
+
+def test_a_job_that_is_over_waits_for_nothing() -> None:
+    world = World(workers(policy=RunPolicy(deadline=10)))
+    world.look(at=0.0, admission=Waiting(0, "needs 2 GPUs, 0 free"))
+    assert world.status.waiting == "needs 2 GPUs, 0 free"
+
+    world.look(at=10.0, admission=Waiting(0, "needs 2 GPUs, 0 free"))
+
+    assert (world.phase(), world.status.waiting) == (Phase.FAILED, "")
 
 
 def test_a_job_is_hidden_when_its_time_to_live_is_over() -> None:

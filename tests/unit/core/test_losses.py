@@ -243,6 +243,20 @@ def test_an_abandoned_replica_is_evicted_once() -> None:
     assert status.evictions == 1
 
 
+def test_a_replica_whose_node_is_gone_is_evicted_although_nobody_removes_it() -> None:
+    status, lost = after((seen("worker-0", ReplicaPhase.UNKNOWN, abandoned=True), running("worker-1")))
+
+    assert lost == Losses(evictions=(FIRST,))
+    assert (status.crashes, status.evictions) == (0, 1)
+
+
+def test_a_counted_end_is_that_of_the_same_replica_and_not_of_its_forerunner() -> None:
+    status, _ = after((crashed("worker-0", uid="a"), running("worker-1")))
+
+    assert losses.is_counted(status, crashed("worker-0", uid="a"))
+    assert not losses.is_counted(status, crashed("worker-0", uid="b"))
+
+
 def test_not_to_know_is_not_to_have_lost() -> None:
     _, lost = after((running("worker-0"), running("worker-1")), (unknown("worker-0"), running("worker-1")))
 

@@ -292,6 +292,19 @@ def test_a_sidecar_that_ends_while_there_is_work_is_started_again() -> None:
     assert second == Life(RUNNING, wake_at=12.0, ready=True, restarts=2)
 
 
+def test_the_restart_of_a_sidecar_that_outlives_the_work_stays_counted() -> None:
+    kubelet = Kubelet(InPlace.NEVER, init=(sidecar(),))
+    kubelet.look()
+    kubelet.look()
+    kubelet.end("proxy", 1, now=1.0)
+
+    over = kubelet.end("main", 0, now=2.0)
+    after = kubelet.look(3.0)
+
+    assert over == Life(SUCCEEDED, stop=("proxy",), restarts=1, exit_code=0)
+    assert after == Life(SUCCEEDED, restarts=1, exit_code=0)
+
+
 def test_a_sidecar_that_ends_before_the_work_begins_holds_it_up() -> None:
     kubelet = Kubelet(InPlace.NEVER, init=(sidecar(), container("one")))
     kubelet.look()

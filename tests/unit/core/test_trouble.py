@@ -54,6 +54,10 @@ def test_it_is_over_when_the_replica_runs() -> None:
 def test_a_refused_action_is_told_before_a_waiting_replica() -> None:
     world = World(workers(2))
 
-    world.look(stuck("worker-0"), faults=(Fault("mnist-worker-1", "quota exceeded"),))
+    fault = Fault("mnist-worker-1", "quota exceeded")
+    decision = world.look(stuck("worker-0"), faults=(fault,))
+    again = world.look(stuck("worker-0"), faults=(fault,), at=0.5)
 
     assert world.status.trouble == "quota exceeded"
+    assert Event(EventType.WARNING, "FailedCreatePod", "quota exceeded") in decision.events
+    assert again.events == ()

@@ -125,6 +125,7 @@ ALL_WORKERS = job(Kind.TENSORFLOW, role("Worker", 2), options={"successPolicy": 
 DYNAMIC = job(Kind.TENSORFLOW, role("Worker", 2), options={"enableDynamicWorker": True})
 DYNAMIC_CHIEF = job(Kind.TENSORFLOW, role("Worker", 2), role("Chief"), options={"enableDynamicWorker": True})
 EVALUATOR = job(Kind.TENSORFLOW, role("Evaluator"))
+SERVERS = job(Kind.TENSORFLOW, role("PS", 2))
 FIRST = ("mnist-worker-0",)
 SECOND = ("mnist-worker-1",)
 
@@ -161,6 +162,8 @@ def failed(text: str) -> Failed:
         (DYNAMIC_CHIEF, tally(chief=ACTIVE, worker=Counts(failed=2)), RUNNING),
         (EVALUATOR, tally(evaluator=ACTIVE), RUNNING),
         (EVALUATOR, tally(evaluator=SUCCEEDED), COMPLETED),
+        (SERVERS, tally(("mnist-ps-0",), ps=Counts(active=1, succeeded=1)), RUNNING),
+        (SERVERS, tally(("mnist-ps-0", "mnist-ps-1"), ps=Counts(succeeded=2)), COMPLETED),
     ],
 )
 def test_outcome(given: Job, seen: Tally, verdict: Verdict) -> None:

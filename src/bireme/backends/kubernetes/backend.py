@@ -1,0 +1,269 @@
+"""How do replicas run in a cluster: as pods, seen through watches, made and removed by requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from bireme import kinds
+from bireme.backends.kubernetes import mpiobjects, podmaking, podviews, services
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.belongings import Belongings, foreign
+from bireme.backends.kubernetes.gangs import Gangs
+from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.podindex import PodIndex, owner
+from bireme.backends.kubernetes.scoped import Scoped
+from bireme.backends.kubernetes.views import Node, Pod
+from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
+from bireme.model.job import Job, Kind, Unit, members
+from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Replica
+from bireme.model.stored import Stored
+
+SHORTEST_GRACE = 1
+"""Seconds: with none at all a pod would be forgotten before its end is seen."""
+
+
+class Settings(Struct, frozen=True):
+    """What an administrator chooses."""
+
+    domain: str = ""
+    """The cluster's domain, where names that carry it are wanted."""
+    gang_scheduler: str = ""
+    """`volcano`, the name of a scheduler with the scheduler plugins, or nothing."""
+
+
+class Counting(Struct):
+    """What the backend did, for whoever wants to know."""
+
+    created: int = 0
+    deleted: int = 0
+
+
+class ClusterBackend:
+    """The pods of all jobs."""
+
+    def __init__(
+        self,
+        api: Api,
+        pods: Scoped[Pod],
+        nodes: Scoped[Node] | None,
+        templates: Callable[[str], Mapping[str, dict[str, Any]]],
+        look_at: Callable[[str, float], None],
+        clock: Callable[[], float],
+        settings: Settings,
+    ) -> None:
+        self._api, self._pods, self._nodes = api, pods, nodes
+        self._templates, self._look_at, self._clock = templates, look_at, clock
+        self._settings = settings
+        self._belongings = Belongings(api)
+        self._gangs = Gangs(api, settings.gang_scheduler)
+        self._faults: dict[str, dict[str, Fault]] = {}
+        self._jobs: dict[str, Job] = {}
+        self._files: dict[str, tuple[File, ...]] = {}
+        self._seen: dict[str, tuple[str, bool, Replica]] = {}
+        self.index = PodIndex()
+        self.counting = Counting()
+
+    def forget(self, key: str, uid: str) -> None:
+        """Drop what is kept of a job that is gone."""
+        for kept in (self._faults, self._jobs, self._files):
+            kept.pop(key, None)
+        self._belongings.forget(uid)
+        self._gangs.forget(uid)
+
+    def gone(self, pod: Pod) -> None:
+        """Drop what is kept of a pod that is gone."""
+        self._seen.pop(pod.metadata.uid, None)
+
+    async def see(self, key: str, stored: Stored) -> Observation:
+        now = self._clock()
+        self._jobs[key] = stored.job
+        pods = list(self.index.of_job(stored.job.uid))
+        self._look_again(key, pods)
+        replicas = sorted((self._replica(pod, now) for pod in pods), key=lambda one: (one.role, one.index))
+        return Observation(
+            tuple(replicas),
+            await self._admission(stored),
+            tuple(self._faults.get(key, {}).values()),
+        )
+
+    async def publish(self, key: str, files: tuple[File, ...]) -> None:
+        self._files[key] = files
+        job = self._jobs[key]
+        refused = await self._belongings.keep(job, self._support(key, job))
+        if refused is not None:
+            first = next(one.name for one in members(job))
+            self._faults.setdefault(key, {})[first] = _fault(first, refused)
+
+    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
+        await _all(self._remove(job, one) for one in actions if isinstance(one, Stop | Abandon))
+        for one in actions:
+            match one:
+                case Admit():
+                    await self._gangs.form(job, self._templates(key))
+                    self._look_at(key, self._clock())
+                case Release():
+                    await self._gangs.dissolve(job)
+                    await self._belongings.drop_autoscaler(job)
+        starts = [one for one in actions if isinstance(one, Start)]
+        if starts:
+            await self._start_all(key, job, starts)
+
+    def _replica(self, pod: Pod, now: float) -> Replica:
+        node = self._node(pod)
+        is_lost = podviews.is_lost(pod, node)
+        known = self._seen.get(pod.metadata.uid)
+        version = pod.metadata.resourceVersion
+        if known is not None and known[0] == version and known[1] == is_lost:
+            return known[2]
+        replica = podviews.replica(pod, node, now)
+        if not (replica.stopping and is_lost):  # Whether it is given up depends on the time.
+            self._seen[pod.metadata.uid] = (version, is_lost, replica)
+        return replica
+
+    def _node(self, pod: Pod) -> Node | None:
+        if self._nodes is None:
+            return podviews.READY_NODE
+        return self._nodes.get("", pod.spec.nodeName)
+
+    def _look_again(self, key: str, pods: Iterable[Pod]) -> None:
+        """Ask for a look when a pod on a lost node is to be given up: nothing else will tell."""
+        for pod in pods:
+            if pod.metadata.deletionTimestamp is not None:
+                due = podviews.abandoned_at(pod, self._node(pod))
+                if due is not None and due > self._clock():
+                    self._look_at(key, due)
+
+    async def _admission(self, stored: Stored) -> Admission | None:
+        job, status = stored.job, stored.status
+        over = status.phase.is_final or job.policy.suspend
+        if over and not self._gangs.holds(job) and not self._belongings.has_autoscaler(job):
+            return None
+        names = frozenset(one.name for one in members(job))
+        addresses = Addresses(domain=self._settings.domain, shift=status.fence)
+        granted = Granted(status.attempt, names, addresses)
+        return granted if over else await self._gangs.admission(job, granted)
+
+    # Starting.
+
+    async def _start_all(self, key: str, job: Job, starts: list[Start]) -> None:
+        faults = self._faults.setdefault(key, {})
+        for one in starts:
+            faults.pop(one.replica, None)
+        refused = await self._belongings.keep(job, self._support(key, job))
+        if refused is not None:
+            faults[starts[0].replica] = _fault(starts[0].replica, refused)
+        else:
+            templates = self._templates(key)
+            extras = self._extras(job, starts[0].attempt)
+            found = await asyncio.gather(*(self._start(job, one, templates, extras) for one in starts))
+            faults |= {one.replica: one for one in found if one is not None}
+        if faults:
+            self._look_at(key, self._clock())
+        else:
+            del self._faults[key]
+
+    async def _start(
+        self, job: Job, start: Start, templates: Mapping[str, dict[str, Any]], extras: podmaking.Extras
+    ) -> Fault | None:
+        role = job.role(start.role)
+        assert role is not None, f"{start.replica} has a role that its job does not declare"
+        body = podmaking.pod(job, role, templates[role.type], start, extras)
+        service = services.service(job, role, start.index)
+        try:
+            # The service need not be there before the pod: names hold when the pod has its address.
+            requests: list[Awaitable[object]] = [self._create_pod(job, start.replica, body)]
+            if service is not None:
+                requests.append(self._belongings.make_service(job, service))
+            await _all(requests)
+        except ApiError as error:
+            return _fault(start.replica, error)
+        return None
+
+    async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
+        try:
+            pod = await self._api.create(path("v1", "pods", job.namespace), body, Pod)
+            self.counting.created += 1
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            # It was made already, by an earlier self whose answer was lost, or it is somebody else's.
+            pod = await self._api.get(path("v1", "pods", job.namespace, name), Pod)
+            if owner(pod) != job.uid:
+                raise foreign("Pod", name) from error
+        self._pods.learn(pod)
+
+    def _support(self, key: str, job: Job) -> list[dict[str, Any]]:
+        return mpiobjects.supports(job, self._files.get(key, ()))
+
+    def _extras(self, job: Job, attempt: int) -> podmaking.Extras:
+        return podmaking.Extras(
+            domain=self._settings.domain,
+            gang_scheduler=self._settings.gang_scheduler,
+            host_aliases=self._aliases(job, attempt),
+        )
+
+    def _aliases(self, job: Job, attempt: int) -> dict[str, str]:
+        """The address of the replica that the others look up.
+
+        A gang comes and goes as a whole, so the address holds for as long as the replica that is told of it;
+        DNS would still give the last attempt's for seconds.
+        """
+        meeting = kinds.module(job.kind).meets_at(job)
+        if job.unit is not Unit.GANG or not meeting:
+            return {}
+        for pod in self.index.of_job(job.uid):
+            one = self._replica(pod, self._clock())
+            if one.name == meeting and one.attempt == attempt and one.address:
+                return {meeting: one.address}
+        return {}
+
+    # Removing.
+
+    async def _remove(self, job: Job, action: Stop | Abandon) -> None:
+        pod = next(
+            (one for one in self.index.of_job(job.uid) if one.metadata.uid == action.uid),
+            None,
+        )
+        if pod is None:
+            return
+        where = path("v1", "pods", job.namespace, action.replica)
+        try:
+            left = await self._api.delete(where, Pod, uid=action.uid, grace=_grace(action))
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            left = None  # Another pod has that name by now.
+        self.counting.deleted += 1
+        if left is None or not _lives_on(left):
+            self._pods.forget(pod)
+        else:
+            self._pods.learn(left)
+        if isinstance(action, Stop) and action.for_good and job.kind is not Kind.MPI:
+            await self._belongings.drop_service(job, action.replica)
+
+
+async def _all(requests: Iterable[Awaitable[object]]) -> None:
+    """Wait for all, then raise what went wrong first: none is left behind."""
+    for one in await asyncio.gather(*requests, return_exceptions=True):
+        if isinstance(one, BaseException):
+            raise one
+
+
+def _grace(action: Stop | Abandon) -> int | None:
+    if isinstance(action, Abandon):
+        return 0
+    return None if action.grace is None else max(SHORTEST_GRACE, round(action.grace))
+
+
+def _lives_on(pod: Pod) -> bool:
+    """Whether a pod whose removal was asked for is still there: until its kubelet says that it ended."""
+    return bool(pod.metadata.deletionGracePeriodSeconds or pod.metadata.finalizers)
+
+
+def _fault(replica: str, error: ApiError) -> Fault:
+    """What a refused request means: a pod that the API calls invalid will not become valid."""
+    return Fault(replica, f"Error creating: {error.message}", final=error.status in (400, 422))

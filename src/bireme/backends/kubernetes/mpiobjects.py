@@ -1,0 +1,128 @@
+"""What does an MPIJob need beside its pods: files for MPI, the right to start commands in workers, keys."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from pathlib import Path
+
+from bireme.backends.kubernetes import labels, mpipods, sshkeys
+from bireme.backends.kubernetes.raw import Object
+from bireme.kinds.mpi_launch import AGENT
+from bireme.kinds.mpi_spec import uses_agent
+from bireme.model.decisions import File
+from bireme.model.job import Job, Kind, Role, member_name
+from bireme.runtime import kubexec
+
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+def supports(job: Job, files: Iterable[File], account: str = "") -> list[Object]:
+    """The objects that must be there before the pods, in this order; none for the other kinds.
+
+    They follow from the job alone, so whoever finds one that differs replaces its content. `account` is what
+    the launcher's template names (`mpipods.launcher_account`): such a ServiceAccount may be somebody else's,
+    and is made only where it is missing. Keys are made once and never again, so they are apart: `ssh_secret`.
+    """
+    if job.kind is not Kind.MPI:
+        return []
+    config = _config(job, files)
+    return [*_rights(job, account), config] if uses_agent(job) else [config]
+
+
+def needs_ssh(job: Job) -> bool:
+    return job.kind is Kind.MPI and not uses_agent(job)
+
+
+def ssh_secret(job: Job, entropy: bytes) -> Object:
+    """The Secret with the keys of a job, from `sshkeys.ENTROPY` random bytes; one that exists stays."""
+    pair = sshkeys.pair(entropy, job.name)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata(job, mpipods.secret_name(job)),
+        "type": "kubernetes.io/ssh-auth",
+        "stringData": {"ssh-privatekey": pair.private, "ssh-publickey": pair.public},
+    }
+
+
+def agent_script(container: str) -> str:
+    """The text of `/etc/mpi/kubexec.sh`, which mpirun and horovodrun call in place of ssh."""
+    return f"""\
+#!/bin/sh
+# Starts a command in a worker: kubexec.sh [ssh options] WORKER COMMAND...
+if ! command -v python3 >/dev/null 2>&1; then
+  echo "bireme: the launcher's image has no python3, which starts the ranks in the workers;" \\
+    "add it to the image (3.9 or later), or use one with ssh and an MPIJob of kubeflow.org/v2beta1" >&2
+  exit 127
+fi
+exec python3 -S -E {mpipods.FOLDER}/{mpipods.PROGRAMS[0]} {container} "$@"
+"""
+
+
+def _config(job: Job, files: Iterable[File]) -> Object:
+    data = {_name(one.path): one.text for one in files}
+    if uses_agent(job):
+        worker = job.role("worker")
+        # Without workers nobody calls it.
+        container = worker.main if worker is not None else job.roles[0].main
+        data[_name(AGENT)] = agent_script(container)
+        data |= _programs()
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(job, mpipods.config_name(job)),
+        "data": data,
+    }
+
+
+@functools.cache
+def _programs() -> dict[str, str]:
+    folder = Path(kubexec.__file__).parent
+    return {name: (folder / name).read_text(encoding="utf-8") for name in mpipods.PROGRAMS}
+
+
+def _rights(job: Job, account: str) -> list[Object]:
+    """The launcher may look at the job's pods, and start commands in its workers alone."""
+    name = f"{job.name}-launcher"
+    metadata = _metadata(job, name)
+    subject = {"kind": "ServiceAccount", "name": account or name, "namespace": job.namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(job, account or name)},
+        {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": _rules(job)},
+        {
+            "apiVersion": RBAC,
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "subjects": [subject],
+            "roleRef": role,
+        },
+    ]
+
+
+def _rules(job: Job) -> list[Object]:
+    rules: list[Object] = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    names = _workers(job, job.role("worker"))
+    if names:  # An empty list of names would mean all.
+        # A WebSocket begins with a GET: servers before 1.35 ask for the right to get, later ones to create.
+        rule = {"apiGroups": [""], "resources": ["pods/exec"], "resourceNames": names}
+        rules.append({**rule, "verbs": ["create", "get"]})
+    return rules
+
+
+def _workers(job: Job, worker: Role | None) -> list[str]:
+    return [member_name(job, worker, index) for index in range(worker.replicas)] if worker else []
+
+
+def _metadata(job: Job, name: str) -> Object:
+    return {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": {"app": job.name},
+        "ownerReferences": [labels.owner(job)],
+    }
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

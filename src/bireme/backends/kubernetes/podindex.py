@@ -1,0 +1,48 @@
+"""Which pods are whose: by the job that owns them and by the node they are on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bireme.backends.kubernetes.views import Pod
+
+_NONE: Mapping[str, Pod] = {}
+
+
+class PodIndex:
+    """Kept current by whoever watches pods."""
+
+    def __init__(self) -> None:
+        self._of_job: dict[str, dict[str, Pod]] = {}
+        self._on_node: dict[str, dict[str, Pod]] = {}
+
+    def changed(self, before: Pod | None, after: Pod | None) -> None:
+        if before is not None:
+            self._drop(self._of_job, owner(before), before)
+            self._drop(self._on_node, before.spec.nodeName, before)
+        if after is not None:
+            self._keep(self._of_job, owner(after), after)
+            self._keep(self._on_node, after.spec.nodeName, after)
+
+    def of_job(self, uid: str) -> Iterable[Pod]:
+        return self._of_job.get(uid, _NONE).values()
+
+    def on_node(self, name: str) -> Iterable[Pod]:
+        return self._on_node.get(name, _NONE).values()
+
+    def _keep(self, index: dict[str, dict[str, Pod]], key: str, pod: Pod) -> None:
+        if key:
+            index.setdefault(key, {})[pod.metadata.uid] = pod
+
+    def _drop(self, index: dict[str, dict[str, Pod]], key: str, pod: Pod) -> None:
+        pods = index.get(key)
+        if pods is not None:
+            pods.pop(pod.metadata.uid, None)
+            if not pods:
+                del index[key]
+
+
+def owner(pod: Pod) -> str:
+    """The uid of the job that the pod belongs to, or an empty text."""
+    controller = pod.metadata.controller
+    return controller.uid if controller is not None else ""

@@ -1,0 +1,178 @@
+"""What did the containers of a cluster print: their logs, read to the end or followed through every break.
+
+The API gives each line with its time. A connection that breaks is made again from the time of the last line
+that came, in whole seconds as the API takes it; what was read before is then left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from msgspec import Struct
+
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.views import ContainerStatus, Pod
+from bireme.runs.logreading import LogLine
+from bireme.runs.logs import last_state
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+"""Seconds between two tries to read a log that cannot be read."""
+STREAM = ""
+"""A cluster does not tell what went to standard output and what to standard error."""
+
+
+class Source(Struct, frozen=True):
+    """One container of a pod, and the replica whose lines it prints."""
+
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    replica: str
+
+    @property
+    def path(self) -> str:
+        return path("v1", "pods", self.namespace, self.pod, "log")
+
+
+class Mark:
+    """How far a log was read: the time of the last line, and how many lines had that very time."""
+
+    def __init__(self, since: float | None = None, last: int | None = None) -> None:
+        self._first = int(since * 1e9) if since is not None else None
+        self._last = last
+        self._nanoseconds = -1
+        self._same = 0
+
+    def query(self) -> dict[str, str]:
+        """Where the API is to begin: at most a second before the next line."""
+        if self._nanoseconds >= 0:
+            return {"sinceTime": _written(self._nanoseconds)}
+        found = {} if self._first is None else {"sinceTime": _written(self._first)}
+        return found if self._last is None else {**found, "tailLines": str(self._last)}
+
+    def news(self) -> Callable[[bytes], tuple[float, bytes] | None]:
+        """A filter for one reading, which lets only lines pass that no reading has returned."""
+        left = self._same
+
+        def passed(line: bytes) -> tuple[float, bytes] | None:
+            nonlocal left
+            stamp, _, text = line.partition(b" ")
+            at = nanoseconds(stamp)
+            if at is None or (self._first is not None and at < self._first) or at < self._nanoseconds:
+                return None
+            if at == self._nanoseconds:
+                if left > 0:
+                    left -= 1
+                    return None
+                self._same += 1
+            else:
+                self._nanoseconds, self._same, left = at, 1, 0
+            return at / 1e9, text
+
+        return passed
+
+
+async def read(api: Api, source: Source, mark: Mark) -> list[LogLine]:
+    """The lines from a mark to the end; none where the container has not started or is gone."""
+    found: list[LogLine] = []
+    try:
+        async for line in _lines(api, source, mark, {}):
+            found.append(line)
+    except ApiError as error:
+        if error.status not in (400, 404):
+            raise
+    return found
+
+
+async def follow(
+    api: Api,
+    source: Source,
+    mark: Mark,
+    emit: Callable[[LogLine], None],
+    has_ended: Callable[[], bool],
+) -> None:
+    """Reads on as lines come, over broken connections and restarts, until the container has ended."""
+    pause = FIRST_PAUSE
+    while True:
+        ended = has_ended()  # asked before reading: what was printed before the end is then there to be read
+        try:
+            async for line in _lines(api, source, mark, {} if ended else {"follow": "true"}):
+                emit(line)
+                pause = FIRST_PAUSE
+        except ApiError as error:
+            if error.status == 404 or (ended and error.status == 400):
+                return
+        except (OSError, TimeoutError):
+            ended = False
+        if ended:
+            return
+        await asyncio.sleep(pause)
+        pause = min(LONGEST_PAUSE, pause * 1.5)
+
+
+def sources(pod: Pod, replica: str) -> list[Source]:
+    """The containers of a pod that have or will have printed something."""
+    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    meta = pod.metadata
+    return [
+        Source(meta.namespace, meta.name, meta.uid, one.name, replica)
+        for one in statuses
+        if _has_started(one)
+    ]
+
+
+def has_ended(pod: Pod | None, container: str) -> bool:
+    """Whether a container will not print any more; a pod that is gone does not either."""
+    if pod is None:
+        return True
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return True
+    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    found = next((one for one in statuses if one.name == container), None)
+    is_init = any(one.name == container for one in pod.status.initContainerStatuses)
+    ended = found is not None and found.state.terminated is not None
+    return ended and (is_init or pod.spec.restartPolicy == "Never")
+
+
+def _has_started(status: ContainerStatus) -> bool:
+    state = status.state
+    return (
+        state.running is not None or state.terminated is not None or status.lastState.terminated is not None
+    )
+
+
+async def _lines(api: Api, source: Source, mark: Mark, more: dict[str, str]) -> AsyncIterator[LogLine]:
+    query = {"container": source.container, "timestamps": "true", **mark.query(), **more}
+    passed = mark.news()
+    async for line in api.lines(source.path, **query):
+        if (new := passed(line)) is not None:
+            at, text = new
+            shown = last_state(text).decode(errors="replace")
+            yield LogLine(at, source.replica, source.container, STREAM, shown)
+
+
+def nanoseconds(stamp: bytes) -> int | None:
+    """The time before a line, such as `2026-01-31T12:00:00.123456789Z`; None if it is none."""
+    try:
+        whole, _, rest = stamp.decode("ascii").partition(".")
+        if not rest:
+            return _second(whole) * 10**9
+        digits = rest[: next((at for at, one in enumerate(rest) if not one.isdigit()), len(rest))]
+        return _second(whole + rest[len(digits) :]) * 10**9 + int(digits.ljust(9, "0")[:9])
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _second(written: str) -> int:
+    return int(datetime.fromisoformat(written).timestamp())
+
+
+def _written(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,129 @@
+"""How does a script's folder reach a stock image: packed into ConfigMaps, unpacked by the first command.
+
+The archive is the same for the same files, and so are the names of its ConfigMaps: running a script again
+sends nothing new. The runtime travels along, so that `import bireme` works there.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec import Struct
+
+import bireme
+from bireme import errors
+from bireme.backends.kubernetes.folders import File, Folder
+from bireme.model.quantities import show_memory
+from bireme.runtime import unpacking
+
+MOST = 8 * 1000 * 1000
+"""Bytes of an archive: every replica's node fetches them from the API server."""
+MOST_UNPACKED = 256 * 1000 * 1000
+"""Bytes of files that are worth the try to pack them."""
+PART = 900 * 1000
+"""Bytes in a ConfigMap, which holds at most a mebibyte."""
+
+CODE_LABEL = "bireme.io/code"
+MANAGED = {"app.kubernetes.io/managed-by": "bireme"}
+_SHOWN = 5
+_PACKAGE = Path(bireme.__file__).parent
+
+Manifest = dict[str, object]
+
+
+class Parcel(Struct, frozen=True):
+    """A folder, ready to be sent."""
+
+    digest: str
+    maps: tuple[Manifest, ...]
+    """The ConfigMaps, without a namespace."""
+    size: int
+    requirements: str = ""
+    """What is to be installed first, as a path within the folder."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(map_name(self.digest, number) for number in range(len(self.maps)))
+
+
+def packed(folder: Folder) -> Parcel:
+    """Packs a folder; refuses one that is too large, and names what makes it so."""
+    unpacked = sum(file.size for file in folder.files)
+    if unpacked > MOST_UNPACKED:
+        raise _too_large(folder, f"holds {show_memory(unpacked)}")
+    archive = _archive(folder.files)
+    if len(archive) > MOST:
+        raise _too_large(folder, f"is {show_memory(len(archive))} when packed")
+    sum_ = hashlib.sha256(archive).hexdigest()
+    fixed = {
+        "unpacking.py": Path(unpacking.__file__).read_bytes(),
+        unpacking.RUNTIME: runtime_zip(),
+        unpacking.SUM: sum_.encode(),
+    }
+    digest = hashlib.sha256(archive + b"".join(fixed.values())).hexdigest()[:16]
+    first = PART - sum(map(len, fixed.values()))
+    cuts = [0, *range(first, len(archive), PART), len(archive)]
+    parts = [archive[start:end] for start, end in pairwise(cuts)]
+    contents = [{f"code.{number:03}": part} for number, part in enumerate(parts)]
+    contents[0] = {**fixed, **contents[0]}
+    maps = tuple(_map(digest, number, content) for number, content in enumerate(contents))
+    return Parcel(digest, maps, len(archive), folder.requirements)
+
+
+def map_name(digest: str, number: int) -> str:
+    return f"bireme-code-{digest}-{number}"
+
+
+def runtime_zip() -> bytes:
+    """`bireme` as far as a script needs it, as one zip that is the same for the same files."""
+    files = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "runtime").glob("*.py"))]
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            entry = zipfile.ZipInfo((Path("bireme") / path.relative_to(_PACKAGE)).as_posix())
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, path.read_bytes())
+    return target.getvalue()
+
+
+def _archive(files: Sequence[File]) -> bytes:
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for file in files:
+            data = file.path.read_bytes()
+            entry = tarfile.TarInfo(file.name)
+            entry.size = len(data)
+            entry.mode = 0o755 if file.path.stat().st_mode & 0o100 else 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    return gzip.compress(plain.getvalue(), 6, mtime=0)
+
+
+def _map(digest: str, number: int, content: dict[str, bytes]) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": map_name(digest, number), "labels": {**MANAGED, CODE_LABEL: digest}},
+        "immutable": True,
+        "binaryData": {name: base64.b64encode(data).decode() for name, data in content.items()},
+    }
+
+
+def _too_large(folder: Folder, fact: str) -> errors.BadInput:
+    largest = sorted(folder.files, key=lambda file: file.size, reverse=True)[:_SHOWN]
+    named = ", ".join(f"{file.name} ({show_memory(file.size)})" for file in largest)
+    example = largest[0].name.partition("/")[0] + ("/" if "/" in largest[0].name else "")
+    return errors.BadInput(
+        f"{folder.root} {fact}, and at most {show_memory(MOST)} can be sent with a script.\n"
+        f"The largest files: {named}",
+        hint=f"leave out what the script does not need: echo '{example}' >> {folder.root / '.biremeignore'}\n"
+        "data belongs into a volume or into object storage, large code into an image",
+    )

@@ -1,0 +1,119 @@
+"""What does a manifest become when its script is sent along: the same job, with the code mounted. Pure."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from bireme.backends.kubernetes.shipping import CODE_LABEL, Parcel
+from bireme.runtime import reporting, unpacking
+
+Manifest = dict[str, Any]  # Any: JSON has no better type
+
+PARTS = "/bireme/parts"
+WORK = "/bireme/work"
+CODE = f"{WORK}/code"
+BOOT = (
+    'p=$(command -v "$0" || command -v python3 || command -v python) || '
+    "{ echo 'bireme: the image has no Python: choose another one with --image' >&2; exit 127; }; "
+    f'exec "$p" {PARTS}/unpacking.py {PARTS} {WORK} "$@"'
+)
+"""Looks for the image's Python, which does the rest; the shell is all that an image must have besides."""
+
+_TERMINATION_LOG = "/dev/termination-log"
+
+
+def containers(manifest: Manifest) -> Iterator[Manifest]:
+    """The containers of every role, those that prepare included."""
+    for template in templates(manifest):
+        spec = template.get("spec") or {}
+        yield from (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+
+
+def templates(manifest: Manifest) -> Iterator[Manifest]:
+    """The pod template of every role, whatever the kind."""
+    spec = manifest.get("spec") or {}
+    if "template" in spec:
+        yield spec["template"]
+    for name, value in spec.items():
+        if name.endswith("ReplicaSpecs"):
+            yield from (role["template"] for role in value.values() if role.get("template"))
+
+
+def with_image(manifest: Manifest, image: str) -> Manifest:
+    """The manifest with another image in every container."""
+    changed = copy.deepcopy(manifest)
+    for one in containers(changed):
+        one["image"] = image
+    return changed
+
+
+def with_variables(manifest: Manifest, variables: dict[str, str]) -> Manifest:
+    """The manifest with variables in every container; of one that is there the value is replaced."""
+    changed = copy.deepcopy(manifest)
+    for one in containers(changed):
+        _set(one, variables)
+    return changed
+
+
+def with_code(manifest: Manifest, parcel: Parcel, renamed: Callable[[str], str] = str) -> Manifest:
+    """The manifest of a script whose containers unpack the code before they run it."""
+    changed = copy.deepcopy(manifest)
+    for template in templates(changed):
+        spec = template["spec"]
+        labels = template.setdefault("metadata", {}).setdefault("labels", {})
+        labels[CODE_LABEL] = parcel.digest
+        spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(parcel)]
+        for container in spec["containers"]:
+            container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_mounts()]
+            container["command"] = booted(container.get("command") or [], renamed)
+            if not container["command"]:
+                del container["command"]
+            _set(container, {reporting.LAST_WORDS: _TERMINATION_LOG} | _wanted(parcel))
+    return changed
+
+
+def booted(command: Sequence[str], renamed: Callable[[str], str] = str) -> list[str]:
+    """A command in which Python is started by way of the unpacking; one without Python is left alone."""
+    at = next((index for index, word in enumerate(command) if _is_python(word)), None)
+    if at is None:
+        return list(command)
+    script = [renamed(word) if number == 0 else word for number, word in enumerate(command[at + 1 :])]
+    return [*command[:at], "sh", "-c", BOOT, command[at], *script]
+
+
+def unbooted(command: Sequence[str]) -> tuple[str, ...]:
+    """The command as its user gave it."""
+    words = tuple(command)
+    at = words.index(BOOT) if BOOT in words else None
+    return words if at is None else (*words[: at - 2], *words[at + 1 :])
+
+
+def _is_python(word: str) -> bool:
+    return os.path.basename(word).startswith("python")
+
+
+def _wanted(parcel: Parcel) -> dict[str, str]:
+    return {unpacking.REQUIREMENTS: parcel.requirements} if parcel.requirements else {}
+
+
+def _set(container: Manifest, variables: dict[str, str]) -> None:
+    kept = [one for one in container.get("env") or () if one.get("name") not in variables]
+    container["env"] = [*kept, *({"name": name, "value": value} for name, value in variables.items())]
+
+
+def _volumes(parcel: Parcel) -> list[Manifest]:
+    sources = [{"configMap": {"name": name}} for name in parcel.names]
+    return [
+        {"name": "bireme-parts", "projected": {"sources": sources}},
+        {"name": "bireme-work", "emptyDir": {}},
+    ]
+
+
+def _mounts() -> list[Manifest]:
+    return [
+        {"name": "bireme-parts", "mountPath": PARTS, "readOnly": True},
+        {"name": "bireme-work", "mountPath": WORK},
+    ]

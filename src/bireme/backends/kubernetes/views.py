@@ -1,0 +1,211 @@
+"""What do we read of a cluster's objects: the few fields that matter to us, as typed values.
+
+The names are those of the Kubernetes API. Everything else that an object holds is skipped.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+Quantities = dict[str, str | int | float]
+"""Amounts of resources by name, as they are written."""
+
+
+class OwnerReference(Struct, frozen=True):
+    """Who an object belongs to."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class Meta(Struct, frozen=True):
+    """What every object says of itself."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    ownerReferences: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    deletionTimestamp: str | None = None
+    """When the object is due to be gone: for a pod the moment of its removal plus its grace."""
+    deletionGracePeriodSeconds: int | None = None
+    creationTimestamp: str | None = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The one owner that acts on the object."""
+        return next((one for one in self.ownerReferences if one.controller), None)
+
+
+def seconds(timestamp: str | None) -> float | None:
+    """Seconds since 1970 of a time as the API writes it, such as `2026-01-31T12:00:00Z`."""
+    return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
+
+
+class Terminated(Struct, frozen=True):
+    exitCode: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    startedAt: str | None = None
+    finishedAt: str | None = None
+
+
+class Waiting(Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(Struct, frozen=True):
+    startedAt: str | None = None
+
+
+class ContainerState(Struct, frozen=True):
+    """At most one of the three holds."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Struct, frozen=True):
+    name: str
+    state: ContainerState = ContainerState()
+    lastState: ContainerState = ContainerState()
+    ready: bool = False
+    restartCount: int = 0
+    image: str = ""
+
+
+class Condition(Struct, frozen=True):
+    """A condition of a pod, a node or anything else; `status` is True, False or Unknown."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    lastTransitionTime: str | None = None
+
+
+class ResourceNeeds(Struct, frozen=True):
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+class PodContainer(Struct, frozen=True):
+    name: str
+    image: str = ""
+    resources: ResourceNeeds = ResourceNeeds()
+    restartPolicy: str = ""
+
+
+class PodSpec(Struct, frozen=True):
+    containers: tuple[PodContainer, ...] = ()
+    initContainers: tuple[PodContainer, ...] = ()
+    nodeName: str = ""
+    restartPolicy: str = ""
+    schedulerName: str = ""
+
+
+class PodStatus(Struct, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    podIP: str = ""
+    startTime: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    containerStatuses: tuple[ContainerStatus, ...] = ()
+    initContainerStatuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Struct, frozen=True):
+    metadata: Meta = Meta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    def condition(self, type: str) -> Condition | None:
+        return next((one for one in self.status.conditions if one.type == type), None)
+
+
+class Taint(Struct, frozen=True):
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Struct, frozen=True):
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeStatus(Struct, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+    allocatable: Quantities = {}
+    capacity: Quantities = {}
+
+
+class Node(Struct, frozen=True):
+    metadata: Meta = Meta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def is_ready(self) -> bool:
+        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+
+
+class ServicePort(Struct, frozen=True):
+    name: str = ""
+    port: int = 0
+
+
+class ServiceSpec(Struct, frozen=True):
+    clusterIP: str = ""
+    selector: dict[str, str] = {}
+    ports: tuple[ServicePort, ...] = ()
+
+
+class Service(Struct, frozen=True):
+    metadata: Meta = Meta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ConfigMap(Struct, frozen=True):
+    metadata: Meta = Meta()
+    data: dict[str, str] = {}
+
+
+class Named(Struct, frozen=True):
+    """Any object of which only the metadata matters."""
+
+    metadata: Meta = Meta()
+
+
+class PodGroupSpec(Struct, frozen=True):
+    minMember: int = 0
+    minResources: Quantities | None = None
+    queue: str = ""
+    priorityClassName: str = ""
+    scheduleTimeoutSeconds: int | None = None
+
+
+class PodGroupStatus(Struct, frozen=True):
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodGroup(Struct, frozen=True):
+    """Volcano's or the scheduler plugins' group of pods that are placed together."""
+
+    metadata: Meta = Meta()
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()

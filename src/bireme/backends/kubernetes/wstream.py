@@ -1,0 +1,83 @@
+"""What does a command print that is run inside a container: the exec API over a WebSocket.
+
+Messages begin with the number of their channel: input, output, errors, and at last how it ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.failures import DISCONNECTED, Source
+from bireme.backends.kubernetes.paths import path
+
+PROTOCOL = "v5.channel.k8s.io"
+STDIN, STDOUT, STDERR, END = 0, 1, 2, 3
+CLOSE = 255
+"""Ends a channel; new in the fifth version of the protocol, without which input never ends."""
+CHUNK = 32 * 1024
+
+
+class Executed(Struct, frozen=True):
+    """What a command printed, and its exit status."""
+
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+
+
+async def exec(
+    api: Api, namespace: str, pod: str, container: str, command: list[str], stdin: bytes | None = None
+) -> Executed:
+    """Runs a command in a container until it ends; put a limit around it.
+
+    A command that cannot be started is an ApiError, an exit status other than 0 is a result.
+    """
+    query = [("command", each) for each in command]
+    query += [("container", container), ("stdout", "true"), ("stderr", "true")]
+    if stdin is not None:
+        query.append(("stdin", "true"))
+    where = path("v1", "pods", namespace, pod, "exec")
+    socket = await api.socket(f"{where}?{urlencode(query, quote_via=quote)}", PROTOCOL)
+    try:
+        if stdin is not None:
+            for start in range(0, len(stdin), CHUNK):
+                await socket.send_bytes(bytes([STDIN]) + stdin[start : start + CHUNK])
+            await socket.send_bytes(bytes([CLOSE, STDIN]))
+        printed: dict[int, list[bytes]] = {STDOUT: [], STDERR: [], END: []}
+        async for message in socket:
+            data = message.data
+            if isinstance(data, bytes) and data and data[0] in printed:
+                printed[data[0]].append(data[1:])
+    finally:
+        await socket.close()
+    source = Source(api.access.server, api.access.context, api.access.user, "GET", where)
+    return Executed(
+        b"".join(printed[STDOUT]), b"".join(printed[STDERR]), _exit_code(b"".join(printed[END]), source)
+    )
+
+
+class _Ended(Struct):
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    code: int = 0
+    details: dict[str, Any] | None = None  # JSON of the server's choice
+
+
+def _exit_code(said: bytes, source: Source) -> int:
+    if not said:
+        raise ApiError(0, DISCONNECTED, "the connection ended before the command did", source=source)
+    ended = msgspec.json.decode(said, type=_Ended)
+    if ended.status == "Success":
+        return 0
+    for cause in (ended.details or {}).get("causes") or []:
+        if cause.get("reason") == "ExitCode":
+            return int(cause["message"])
+    raise ApiError(
+        ended.code or 500, ended.reason or "InternalError", ended.message, ended.details, source=source
+    )

@@ -1,0 +1,38 @@
+"""What do the verbs share that administer a cluster: their options, and how they ask it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import click
+
+from bireme.operator import installation
+
+T = TypeVar("T")
+
+home = click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    default=installation.NAMESPACE,
+    help=f"Where the operator lives.  [default: {installation.NAMESPACE}]",
+)
+context = click.option(
+    "--context", metavar="NAME", help="The context of the kubeconfig.  [default: the current one]"
+)
+kubeconfig = click.option(
+    "--kubeconfig", metavar="FILE", help="As kubectl takes it.  [default: what kubectl uses]"
+)
+
+
+def carry_out(asking: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is asyncio's affair
+    """Waits for what a cluster answers; its refusals become our errors."""
+    from bireme.backends.kubernetes.api import ApiError  # here, because they need an extra
+    from bireme.backends.kubernetes.explaining import explained
+
+    try:
+        return asyncio.run(asking)
+    except ApiError as error:
+        raise explained(error) from error

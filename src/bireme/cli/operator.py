@@ -1,0 +1,65 @@
+"""`bireme operator`: carry on every job of a cluster."""
+
+from __future__ import annotations
+
+import click
+
+from bireme import errors
+
+
+@click.command(name="operator")
+@click.option(
+    "--kubeconfig", metavar="FILE", help="The cluster's access; inside a pod it is found by itself."
+)
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig.")
+@click.option(
+    "--namespace", "namespaces", multiple=True, metavar="NAME", help="Watch only this one; repeatable."
+)
+@click.option("--kind", "chosen", multiple=True, metavar="KIND", help="Serve only this kind; repeatable.")
+@click.option("--leader-elect/--no-leader-elect", default=True, help="Act only while holding the lease.")
+@click.option("--lease-namespace", default="bireme-system", show_default=True, metavar="NAME")
+@click.option(
+    "--gang-scheduler-name", default="", metavar="NAME", help="`volcano`, or a scheduler with plugins."
+)
+@click.option("--cluster-domain", default="", metavar="DOMAIN", help="Written into qualified names if given.")
+@click.option("--health-port", default=8081, show_default=True, help="0 for none.")
+@click.option("--metrics-port", default=8080, show_default=True, help="0 for none.")
+def command(
+    kubeconfig: str | None,
+    context: str | None,
+    namespaces: tuple[str, ...],
+    chosen: tuple[str, ...],
+    leader_elect: bool,
+    lease_namespace: str,
+    gang_scheduler_name: str,
+    cluster_domain: str,
+    health_port: int,
+    metrics_port: int,
+) -> None:
+    """Carry on every job of a cluster, until told to stop."""
+    from bireme.backends.kubernetes import access  # here, because they need an extra
+    from bireme.backends.kubernetes.backend import Settings
+    from bireme.operator import running
+    from bireme.operator.controller import KINDS, Scope
+    from bireme.operator.leading import LostLead
+
+    known = {str(kind).lower(): kind for kind in KINDS}
+    for one in chosen:
+        if one.lower() not in known:
+            raise errors.BadInput(
+                f"{one} is not a kind that the operator serves",
+                hint="choose among " + ", ".join(str(kind) for kind in KINDS),
+            )
+    kinds = tuple(known[one.lower()] for one in chosen) or KINDS
+    options = running.Options(
+        scope=Scope(namespaces, kinds),
+        settings=Settings(cluster_domain, gang_scheduler_name),
+        lead=leader_elect,
+        lease_namespace=lease_namespace,
+        health_port=health_port,
+        metrics_port=metrics_port,
+    )
+    try:
+        running.serve(access.find(kubeconfig=kubeconfig, context=context), options)
+    except LostLead as error:
+        raise errors.Unreachable(str(error), hint="another operator acts now; start this one again") from None

@@ -1,0 +1,211 @@
+"""How are all jobs of a cluster carried on: watches say whose turn it is, and each turn is one step."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from bireme.backends.kubernetes import jobviews
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.backend import ClusterBackend, Settings
+from bireme.backends.kubernetes.jobviews import JobObject
+from bireme.backends.kubernetes.labels import ATTEMPT
+from bireme.backends.kubernetes.scoped import Scoped
+from bireme.backends.kubernetes.views import Node, Pod
+from bireme.engine.step import Conflict, step
+from bireme.model.job import Job, Kind
+from bireme.model.status import Phase, Status
+from bireme.operator.metrics import Metrics
+from bireme.operator.queueing import Queue
+from bireme.operator.store import ClusterStore, Key, Unusable, version
+from bireme.operator.telling import Teller
+
+KINDS = tuple(kind for kind in Kind if kind is not Kind.BATCH)
+"""The kinds that the operator serves; a batch Job has its own controller in every cluster."""
+AT_ONCE = 32
+"""Steps that are taken side by side: enough to keep an API server busy."""
+ROUND = 0.02
+"""Seconds in which the news of a job gather before a step looks at them all."""
+LONGEST_WAIT = 300.0
+"""Seconds after which a job is looked at unasked: a lost wake-up costs time, never correctness."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class Scope(Struct, frozen=True):
+    """What an operator is responsible for."""
+
+    namespaces: tuple[str, ...] = ()
+    """No name means all of them."""
+    kinds: tuple[Kind, ...] = KINDS
+    nodes: bool = True
+    """Whether nodes may be watched: without them a pod on a lost one is waited for."""
+
+
+class Controller:
+    """Everything between the API server and the steps."""
+
+    def __init__(
+        self,
+        api: Api,
+        scope: Scope,
+        settings: Settings,
+        metrics: Metrics,
+        identity: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api, self._metrics, self._clock = api, metrics, clock
+        self.queue = Queue(clock)
+        self._keys: dict[str, str] = {}
+        self._pauses: dict[str, float] = {}
+        self.is_ready = False
+        self._teller = Teller(api, identity, clock)
+        self.jobs = {jobviews.plural(kind): self._job_cache(kind, scope) for kind in scope.kinds}
+        self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=ATTEMPT)
+        self.nodes = Scoped(api, ("v1", "nodes"), Node, self._node_changed) if scope.nodes else None
+        self.store = ClusterStore(api, self.jobs, self._teller, clock, self.queue.add_at, self._recorded)
+        self.backend = ClusterBackend(
+            api, self.pods, self.nodes, self.store.templates, self.queue.add_at, clock, settings
+        )
+        done = self.backend.counting
+        metrics.total("training_operator_created_pods_total", "Pods created", lambda: done.created)
+        metrics.total("training_operator_deleted_pods_total", "Pods deleted", lambda: done.deleted)
+        metrics.show("bireme_queue_length", "Jobs that wait for a step", lambda: len(self.queue))
+        metrics.count("bireme_requests_total", "Requests to the API server", "request", lambda: api.requests)
+
+    async def run(self) -> None:
+        """Carry on jobs until cancelled, or until a watch cannot be had."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.pods.run())
+            if self.nodes is not None:
+                tasks.create_task(self.nodes.run())
+            for one in self.jobs.values():
+                tasks.create_task(one.run())
+            tasks.create_task(self._teller.run())
+            # No step before all pods are known: one that is not seen yet would be made again.
+            await self.pods.synced()
+            if self.nodes is not None:
+                await self.nodes.synced()
+            self.is_ready = True
+            _log.info("watching", extra={"resources": list(self.jobs)})
+            for _ in range(AT_ONCE):
+                tasks.create_task(self._work())
+
+    def _job_cache(self, kind: Kind, scope: Scope) -> Scoped[JobObject]:
+        plural = jobviews.plural(kind)
+
+        def changed(before: JobObject | None, after: JobObject | None) -> None:
+            self._job_changed(plural, before, after)
+
+        return Scoped(self._api, (version(plural), plural), JobObject, changed, scope.namespaces)
+
+    # What the watches tell.
+
+    def _job_changed(self, plural: str, before: JobObject | None, after: JobObject | None) -> None:
+        known = after or before
+        assert known is not None
+        key = str(Key(plural, known.metadata.namespace, known.metadata.name))
+        labels = {"job_namespace": known.metadata.namespace, "framework": _framework(known.kind)}
+        if after is None or (before is not None and before.metadata.uid != after.metadata.uid):
+            gone = before or known
+            self._keys.pop(gone.metadata.uid, None)
+            self.store.forget(key, gone.metadata.uid)
+            self.backend.forget(key, gone.metadata.uid)
+            self._metrics.deleted.add(**labels)
+        if after is None:
+            return
+        if before is None:
+            self._metrics.created.add(**labels)
+        self._keys[after.metadata.uid] = key
+        if (
+            before is None
+            or before.metadata.generation != after.metadata.generation
+            or before.metadata.annotations != after.metadata.annotations
+        ):
+            self.queue.add(key)
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        self.backend.index.changed(before, after)
+        if after is None and before is not None:
+            self.backend.gone(before)
+        for pod in (before, after):
+            if pod is not None and (owner := pod.metadata.controller) is not None:
+                self._wake(owner.uid)
+
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        if before is not None and after is not None and before.is_ready == after.is_ready:
+            return
+        known = after or before
+        assert known is not None
+        for pod in self.backend.index.on_node(known.metadata.name):
+            if (owner := pod.metadata.controller) is not None:
+                self._wake(owner.uid)
+
+    def _wake(self, uid: str) -> None:
+        key = self._keys.get(uid)
+        if key is not None:
+            self.queue.add_at(key, self._clock() + ROUND)
+
+    # Steps.
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.take()
+            began = time.perf_counter()
+            try:
+                end = await self._step(key)
+            finally:
+                self.queue.done(key)
+            self._metrics.steps.add(end=end)
+            self._metrics.step_seconds.add(time.perf_counter() - began)
+
+    async def _step(self, key: str) -> str:
+        try:
+            decision = await step(key, self.store, self.backend, self._clock())
+        except Conflict:
+            self._pause(key)
+            return "conflict"
+        except Unusable as unusable:
+            with contextlib.suppress(Conflict):
+                await self.store.refuse(key, unusable)
+            return "unusable"
+        except (ApiError, OSError, TimeoutError) as error:
+            _log.warning("a step did not succeed", extra={"job": key, "error": str(error)})
+            self._pause(key)
+            return "error"
+        except Exception:
+            # One job that we cannot handle must not end the others.
+            _log.exception("a step failed", extra={"job": key})
+            self._pause(key)
+            return "bug"
+        self._pauses.pop(key, None)
+        if decision is not None:
+            self.queue.add_at(key, min(decision.wake_at or float("inf"), self._clock() + LONGEST_WAIT))
+        return "done"
+
+    def _pause(self, key: str) -> None:
+        pause = self._pauses.get(key, _FIRST_PAUSE)
+        self._pauses[key] = min(pause * 2, _LONGEST_PAUSE)
+        self.queue.add_at(key, self._clock() + pause)
+
+    def _recorded(self, job: Job, before: Status, after: Status) -> None:
+        labels = {"job_namespace": job.namespace, "framework": _framework(job.kind)}
+        if after.phase is not before.phase:
+            if after.phase is Phase.SUCCEEDED:
+                self._metrics.succeeded.add(**labels)
+            elif after.phase is Phase.FAILED:
+                self._metrics.failed.add(**labels)
+        lost = after.crashes + after.evictions - before.crashes - before.evictions
+        if lost > 0 and not after.phase.is_final:
+            self._metrics.restarted.add(**labels)
+
+
+def _framework(kind: str) -> str:
+    """The kind as the metrics of the Kubeflow operator call it."""
+    return {"TFJob": "tensorflow"}.get(kind, kind.removesuffix("Job").lower())

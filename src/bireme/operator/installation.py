@@ -1,0 +1,167 @@
+"""What is installed beside the definitions: the operator, and the rights that it needs."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from bireme import __version__
+from bireme.operator import crds
+
+NAME = "bireme-operator"
+NAMESPACE = "bireme-system"
+IMAGE = f"bireme-operator:{__version__}"
+METRICS_PORT = 8080
+HEALTH_PORT = 8081
+
+Object = dict[str, object]
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+_USER = 65532
+"""Nobody in particular: the number that images without users use for one."""
+
+
+class Settings(Struct, frozen=True):
+    """What may differ between clusters."""
+
+    namespace: str = NAMESPACE
+    image: str = IMAGE
+
+
+def namespace(settings: Settings) -> Object:
+    # The pods of the operator keep to the strictest standard; those of jobs run in namespaces of their own.
+    labels = {**crds.OURS, "pod-security.kubernetes.io/enforce": "restricted"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": settings.namespace, "labels": labels},
+    }
+
+
+def rights(settings: Settings) -> list[Object]:
+    """The operator's account and what it may do; and what users of namespaces may do with jobs."""
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": settings.namespace}
+    return [
+        _object("v1", "ServiceAccount", NAME, settings),
+        _object(_RBAC, "ClusterRole", NAME, rules=_cluster_rules()),
+        _object(_RBAC, "ClusterRoleBinding", NAME, roleRef=_role_ref("ClusterRole"), subjects=[subject]),
+        _object(_RBAC, "Role", NAME, settings, rules=_own_rules()),
+        _object(_RBAC, "RoleBinding", NAME, settings, roleRef=_role_ref("Role"), subjects=[subject]),
+        _for_users("edit", ["create", "delete", "deletecollection", "patch", "update"], ("admin", "edit")),
+        _for_users("view", ["get", "list", "watch"], ("admin", "edit", "view")),
+    ]
+
+
+def workload(settings: Settings) -> list[Object]:
+    """The operator itself, and the Service behind which its metrics are."""
+    selector = {"app.kubernetes.io/name": NAME}
+    template = {"metadata": {"labels": {**crds.OURS, **selector}}, "spec": _pod(settings)}
+    port = {"name": "metrics", "port": METRICS_PORT, "targetPort": "metrics"}
+    return [
+        _object(
+            "apps/v1",
+            "Deployment",
+            NAME,
+            settings,
+            spec={"replicas": 1, "selector": {"matchLabels": selector}, "template": template},
+        ),
+        _object("v1", "Service", NAME, settings, spec={"selector": selector, "ports": [port]}),
+    ]
+
+
+def _cluster_rules() -> list[Object]:
+    jobs = [crds.plural(kind) for kind in crds.KINDS]
+    rbac = "rbac.authorization.k8s.io"
+    keep = ["create", "delete", "get", "patch"]
+    return [
+        # Jobs are deleted when their time to live has passed.
+        _rule(crds.GROUP, jobs, ["delete", "get", "list", "watch"]),
+        _rule(crds.GROUP, [f"{one}/status" for one in jobs], ["patch"]),
+        # To own objects that block the deletion of their job.
+        _rule(crds.GROUP, [f"{one}/finalizers" for one in jobs], ["update"]),
+        _rule("", ["pods"], ["create", "delete", "get", "list", "watch"]),
+        _rule("", ["services", "configmaps"], keep),
+        # Keys for the ssh of an MPIJob. Others are none of its business, so it never lists them.
+        _rule("", ["secrets", "serviceaccounts"], ["create", "get"]),
+        # The launcher of an MPIJob starts commands in its workers. Nobody can grant what he does not have.
+        _rule(rbac, ["roles", "rolebindings"], ["create", "get", "patch"]),
+        _rule("", ["pods/exec"], ["create", "get"]),
+        _rule("", ["events"], ["create", "patch"]),
+        _rule("", ["nodes"], ["get", "list", "watch"]),
+        _rule("scheduling.k8s.io", ["priorityclasses"], ["list"]),
+        _rule("scheduling.volcano.sh", ["podgroups"], keep),
+        _rule("scheduling.x-k8s.io", ["podgroups"], keep),
+        _rule("autoscaling", ["horizontalpodautoscalers"], keep),
+    ]
+
+
+def _own_rules() -> list[Object]:
+    """What it may do in its own namespace: hold the lease by which one of several leads."""
+    lease = _rule("coordination.k8s.io", ["leases"], ["get", "patch"])
+    return [_rule("coordination.k8s.io", ["leases"], ["create"]), {**lease, "resourceNames": [NAME]}]
+
+
+def _for_users(word: str, verbs: list[str], roles: tuple[str, ...]) -> Object:
+    """Rights on jobs that become part of the cluster's usual roles for people."""
+    subresources = ("", "/scale") if word == "edit" else ("", "/scale", "/status")
+    covered = [f"{crds.plural(kind)}{sub}" for kind in crds.KINDS for sub in subresources]
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in roles}
+    found = _object(_RBAC, "ClusterRole", f"bireme-jobs-{word}", rules=[_rule(crds.GROUP, covered, verbs)])
+    return {**found, "metadata": {"name": f"bireme-jobs-{word}", "labels": {**crds.OURS, **labels}}}
+
+
+def _pod(settings: Settings) -> Object:
+    return {
+        "serviceAccountName": NAME,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(settings)],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+    }
+
+
+def _container(settings: Settings) -> Object:
+    return {
+        "name": "operator",
+        "image": settings.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["operator", "--leader-elect", "--lease-namespace", "$(POD_NAMESPACE)"],
+        # The root file system is read-only; what is left for a bug report goes where it may be written.
+        "env": [
+            {"name": "BIREME_HOME", "value": "/tmp/bireme"},
+            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+        ],
+        "ports": [
+            {"name": "metrics", "containerPort": METRICS_PORT},
+            {"name": "health", "containerPort": HEALTH_PORT},
+        ],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "initialDelaySeconds": 10},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _role_ref(kind: str) -> Object:
+    return {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME}
+
+
+def _object(
+    api_version: str, kind: str, name: str, settings: Settings | None = None, **body: object
+) -> Object:
+    metadata: Object = {"name": name, "labels": dict(crds.OURS)}
+    if settings is not None:
+        metadata["namespace"] = settings.namespace
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}

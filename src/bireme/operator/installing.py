@@ -1,0 +1,248 @@
+"""How do the definitions and the operator get into a cluster, and out of it again.
+
+Everything is applied on the server's side, so that what others set on the same objects stays theirs. Nobody
+is fought: where another operator serves the same kinds, or somebody else wants the same field otherwise, a
+sentence says so and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from enum import StrEnum
+
+from msgspec import Struct
+
+from bireme import errors
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.paths import path
+from bireme.model.job import Kind
+from bireme.operator import crds, installation, rivals
+from bireme.operator.installation import Object, Settings
+
+MANAGER = "bireme"
+PATIENCE = 60.0
+"""Seconds for a definition to be served, or to be gone with all its jobs."""
+_LOOK_AGAIN = 0.2
+
+_PLURALS = {
+    "CustomResourceDefinition": "customresourcedefinitions",
+    "Namespace": "namespaces",
+    "ServiceAccount": "serviceaccounts",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "Deployment": "deployments",
+    "Service": "services",
+}
+# What the server itself writes into every object.
+_WRITTEN_BY_SERVER = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
+
+
+class Outcome(StrEnum):
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    ABSENT = "absent"
+    KEPT = "kept"
+    """It is not ours, so it was left alone."""
+
+
+class Done(Struct, frozen=True):
+    """What became of one object."""
+
+    kind: str
+    name: str
+    namespace: str
+    outcome: Outcome
+
+
+class InstallView(Struct, frozen=True):
+    """What `bireme install --json` and `bireme uninstall --json` print."""
+
+    objects: tuple[Done, ...]
+    dry_run: bool = False
+    version: int = 1
+
+
+class Wish(Struct, frozen=True):
+    """How to install."""
+
+    settings: Settings = Settings()
+    crds_only: bool = False
+    adopt: bool = False
+    """Take over definitions, and fields, that others have set."""
+    dry_run: bool = False
+
+
+async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
+    """Applies everything, one object after the other; refuses before the first if somebody is in the way."""
+    found = await _definitions(api)
+    await rivals.refuse(api, wish.settings.namespace)
+    if not wish.adopt:
+        rivals.refuse_foreign(found)
+    for definition in crds.every(_storage(found)):
+        yield await _apply(api, definition, wish)
+    if not wish.dry_run:
+        await _until_served(api)
+    if wish.crds_only:
+        return
+    home = installation.namespace(wish.settings)
+    there = await _get(api, home)
+    if there is None or rivals.is_ours(there):
+        yield await _apply(api, home, wish)
+    for one in (*installation.rights(wish.settings), *installation.workload(wish.settings)):
+        if there is None and wish.dry_run and _namespace(one):
+            # A server that only tries has not made the namespace either, and would miss it.
+            yield _done(one, Outcome.CREATED)
+        else:
+            yield await _apply(api, one, wish)
+
+
+async def jobs(api: Api) -> list[str]:
+    """Every job that would go with our definitions, as `tfjob mnist (namespace default)`."""
+    found = await _definitions(api)
+    ours = [kind for kind, definition in found.items() if rivals.is_ours(definition)]
+    return [name for kind in ours for name in await _jobs(api, kind)]
+
+
+async def uninstall(api: Api, settings: Settings, *, keep_crds: bool = False) -> AsyncIterator[Done]:
+    """Deletes what was installed, the operator first; what is not ours is kept."""
+    for one in (*reversed(installation.workload(settings)), *reversed(installation.rights(settings))):
+        yield await _delete(api, one)
+    for definition in [] if keep_crds else crds.every():
+        yield await _delete(api, definition)
+    yield await _delete(api, installation.namespace(settings))
+    if not keep_crds:
+        await _until_gone(api)
+
+
+# --- One object -------------------------------------------------------------------------------------------
+
+
+async def _apply(api: Api, wanted: Object, wish: Wish) -> Done:
+    before = await _get(api, wanted)
+    query = {"fieldManager": MANAGER} | ({"force": "true"} if wish.adopt else {})
+    if wish.dry_run:
+        query["dryRun"] = "All"
+    try:
+        after: Object = await api.patch(_path(wanted), wanted, how="apply", **query)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        raise errors.BadInput(
+            f"somebody else has set fields of {wanted['kind']} {_name(wanted)} otherwise: {error.message}",
+            hint="to take them over: bireme install --adopt",
+        ) from error
+    if before is None:
+        return _done(wanted, Outcome.CREATED)
+    same = _essence(before) == _essence(after)
+    return _done(wanted, Outcome.UNCHANGED if same else Outcome.CHANGED)
+
+
+async def _delete(api: Api, one: Object) -> Done:
+    there = await _get(api, one)
+    if there is None:
+        return _done(one, Outcome.ABSENT)
+    if not rivals.is_ours(there):
+        return _done(one, Outcome.KEPT)
+    gone = await api.delete(_path(one))
+    return _done(one, Outcome.ABSENT if gone is None else Outcome.DELETED)
+
+
+async def _get(api: Api, one: Object) -> Object | None:
+    try:
+        found: Object = await api.get(_path(one))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return None
+    return found
+
+
+def _essence(one: Object) -> Object:
+    """The object without what the server adds, so that two of them can be compared."""
+    metadata = one["metadata"]
+    assert isinstance(metadata, dict)
+    kept = {name: value for name, value in metadata.items() if name not in _WRITTEN_BY_SERVER}
+    return {**{name: value for name, value in one.items() if name != "status"}, "metadata": kept}
+
+
+def _path(one: Object) -> str:
+    return path(str(one["apiVersion"]), _PLURALS[str(one["kind"])], _namespace(one), _name(one))
+
+
+def _done(one: Object, outcome: Outcome) -> Done:
+    return Done(str(one["kind"]), _name(one), _namespace(one), outcome)
+
+
+def _name(one: Object) -> str:
+    return _metadata(one, "name")
+
+
+def _namespace(one: Object) -> str:
+    return _metadata(one, "namespace")
+
+
+def _metadata(one: Object, field: str) -> str:
+    metadata = one["metadata"]
+    assert isinstance(metadata, dict)
+    return str(metadata.get(field, ""))
+
+
+# --- Definitions ------------------------------------------------------------------------------------------
+
+
+async def _definitions(api: Api) -> dict[Kind, Object]:
+    """The definitions of our kinds that are in the cluster, whoever made them."""
+    found = {kind: await _get(api, crds.definition(kind)) for kind in crds.KINDS}
+    return {kind: one for kind, one in found.items() if one is not None}
+
+
+def _storage(found: dict[Kind, Object]) -> str:
+    """The version in which MPIJobs are stored: the one that is in use already, else our own choice."""
+    match found.get(Kind.MPI):
+        case {"spec": {"versions": [*versions]}}:
+            stored = [one["name"] for one in versions if one.get("storage")]
+            return next((one for one in stored if one in crds.versions(Kind.MPI)), crds.STORAGE)
+    return crds.STORAGE
+
+
+async def _jobs(api: Api, kind: Kind) -> list[str]:
+    found = await api.get(path(f"{crds.GROUP}/{crds.STORAGE}", crds.plural(kind)))
+    listed = found.get("items", [])
+    return [f"{kind.lower()} {_name(one)} (namespace {_namespace(one)})" for one in listed]
+
+
+async def _until_served(api: Api) -> None:
+    async def served() -> list[str]:
+        found = await _definitions(api)
+        return [crds.name(kind) for kind in crds.KINDS if not _is_established(found.get(kind))]
+
+    await _until_none(served, "not served yet")
+
+
+async def _until_gone(api: Api) -> None:
+    async def left() -> list[str]:
+        found = await _definitions(api)
+        return [crds.name(kind) for kind, one in found.items() if rivals.is_ours(one)]
+
+    await _until_none(left, "not gone yet")
+
+
+async def _until_none(look: Callable[[], Awaitable[list[str]]], words: str) -> None:
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while missing := await look():
+        if asyncio.get_running_loop().time() > deadline:
+            what = f"after {PATIENCE:.0f} s these definitions are {words}: {', '.join(missing)}"
+            raise errors.Unreachable(what, hint="the same command can be run again")
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _is_established(definition: Object | None) -> bool:
+    match definition:
+        case {"status": {"conditions": [*conditions]}}:
+            return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    return False

@@ -1,0 +1,80 @@
+"""What does the operator count: jobs, pods, requests and steps, in Prometheus' text form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class _Family(NamedTuple):
+    type: str
+    help: str
+    samples: Callable[[], Iterable[tuple[Labels, float]]]
+
+
+class Counter:
+    """Counts by labels; it only grows."""
+
+    def __init__(self) -> None:
+        self._values: dict[Labels, float] = {}
+
+    def add(self, by: float = 1, /, **labels: str) -> None:
+        key = tuple(labels.items())
+        self._values[key] = self._values.get(key, 0) + by
+
+    def samples(self) -> Iterable[tuple[Labels, float]]:
+        return self._values.items()
+
+
+class Metrics:
+    """Everything that the operator counts.
+
+    The names that begin with `training_operator_` are those of the Kubeflow operator, so that dashboards
+    made for it go on working.
+    """
+
+    def __init__(self) -> None:
+        self._families: dict[str, _Family] = {}
+        self.created = self._counter("training_operator_jobs_created_total", "Jobs seen for the first time")
+        self.deleted = self._counter("training_operator_jobs_deleted_total", "Jobs deleted")
+        self.succeeded = self._counter("training_operator_jobs_successful_total", "Jobs that succeeded")
+        self.failed = self._counter("training_operator_jobs_failed_total", "Jobs that failed")
+        self.restarted = self._counter("training_operator_jobs_restarted_total", "Restarts of jobs")
+        self.steps = self._counter("bireme_steps_total", "Steps taken, by how they ended")
+        self.step_seconds = self._counter("bireme_step_seconds_total", "Time spent in steps")
+
+    def show(self, name: str, help: str, value: Callable[[], float]) -> None:
+        """Show a value as it is when somebody asks."""
+        self._families[name] = _Family("gauge", help, lambda: [((), value())])
+
+    def total(self, name: str, help: str, value: Callable[[], float]) -> None:
+        """Show a count that is kept elsewhere."""
+        self._families[name] = _Family("counter", help, lambda: [((), value())])
+
+    def count(self, name: str, help: str, label: str, values: Callable[[], Mapping[str, int]]) -> None:
+        """Show counts that are kept elsewhere, by one label."""
+        self._families[name] = _Family(
+            "counter", help, lambda: [(((label, key),), number) for key, number in values().items()]
+        )
+
+    def text(self) -> str:
+        lines = []
+        for name, family in self._families.items():
+            lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.type}"]
+            lines += [f"{name}{_written(labels)} {value:g}" for labels, value in family.samples()]
+        return "\n".join([*lines, ""])
+
+    def _counter(self, name: str, help: str) -> Counter:
+        counter = Counter()
+        self._families[name] = _Family("counter", help, counter.samples)
+        return counter
+
+
+def _written(labels: Labels) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}" if labels else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

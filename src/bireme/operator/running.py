@@ -1,0 +1,130 @@
+"""How does one operator live: it takes the lead, carries on jobs, and leaves in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Coroutine
+
+from msgspec import Struct
+
+from bireme.backends.kubernetes.access import Access
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.backend import Settings
+from bireme.backends.kubernetes.paths import path
+from bireme.operator import serving
+from bireme.operator.controller import Controller, Scope
+from bireme.operator.leading import Leadership, LostLead
+from bireme.operator.metrics import Metrics
+
+LEASE = "bireme-operator"
+_log = logging.getLogger(__name__)
+
+
+class Options(Struct, frozen=True):
+    scope: Scope = Scope()
+    settings: Settings = Settings()
+    lead: bool = True
+    """Whether a lease is taken first, so that of several operators one acts."""
+    lease_namespace: str = "bireme-system"
+    health_port: int = 8081
+    metrics_port: int = 8080
+
+
+def serve(access: Access, options: Options) -> None:
+    """Run an operator until it is told to stop; raises LostLead when another one took over."""
+    _log_as_json()
+    asyncio.run(_serve(access, options))
+
+
+async def _serve(access: Access, options: Options) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, stop.set)
+    metrics = Metrics()
+    identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+    async with Api(access) as api:
+        scope = await _within_rights(api, options.scope)
+        controller = Controller(api, scope, options.settings, metrics, identity)
+        leadership = Leadership(api, options.lease_namespace, LEASE, identity) if options.lead else None
+        async with (
+            serving.health(
+                options.health_port, lambda: True, lambda: leadership is not None or controller.is_ready
+            ),
+            serving.metrics(options.metrics_port, metrics),
+        ):
+            await _until(stop, _carry_on(controller, leadership))
+            _log.info("stopping")
+            if leadership is not None:
+                await leadership.leave()
+
+
+async def _carry_on(controller: Controller, leadership: Leadership | None) -> None:
+    if leadership is None:
+        await controller.run()
+        return
+    await leadership.take()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(leadership.keep())
+        tasks.create_task(controller.run())
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> None:
+    """Do the work until told to stop; what ends it before is raised."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working in done:
+        try:
+            working.result()
+        except* LostLead as group:
+            raise group.exceptions[0] from None
+        return
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+
+
+async def _within_rights(api: Api, scope: Scope) -> Scope:
+    """Without the right to see nodes we do without, and say what that costs."""
+    try:
+        await api.get(path("v1", "nodes"), dict, limit="1")
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        _log.warning(
+            "nodes may not be listed: pods of a lost node are waited for until somebody deletes them"
+        )
+        return Scope(scope.namespaces, scope.kinds, nodes=False)
+    return scope
+
+
+class _Json(logging.Formatter):
+    """One JSON object a line; what a call gives as `extra` becomes fields."""
+
+    _usual = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"), "level": record.levelname.lower()}
+        fields["message"] = record.getMessage()
+        fields |= {name: value for name, value in vars(record).items() if name not in self._usual}
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
+
+
+def _log_as_json() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json())
+    root = logging.getLogger("bireme")
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)

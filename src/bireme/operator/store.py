@@ -1,0 +1,212 @@
+"""Where are the jobs of a cluster kept: in their objects, whose status is our whole memory.
+
+A status that only grew by what the next look would find again is written a little later, together with what
+follows: a job that starts costs one write instead of one for each of its pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme import errors, kinds
+from bireme.backends.kubernetes import jobviews, statuses
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.jobviews import JobObject
+from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.scoped import Scoped
+from bireme.backends.kubernetes.views import Named
+from bireme.engine.step import Conflict, Stored
+from bireme.manifest import read
+from bireme.model.decisions import Decision, Event, EventType
+from bireme.model.job import Job, Kind
+from bireme.model.status import Condition, ConditionType, Phase, Status
+from bireme.operator.telling import Teller
+
+SETTLE = 0.5
+"""Seconds for which a status that only counts more replicas may wait to be written."""
+SETTLE_CREATED = 2.0
+"""The same for the first status of a job."""
+OURS = ("", "kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
+"""Values of `managedBy` with which a job is ours."""
+
+
+class Key(Struct, frozen=True):
+    """Which job is meant; as a text it is `plural/namespace/name`."""
+
+    plural: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.plural}/{self.namespace}/{self.name}"
+
+    @classmethod
+    def of(cls, text: str) -> Key:
+        return cls(*text.split("/"))
+
+
+class _Parsed(Struct, frozen=True):
+    generation: int
+    annotations: dict[str, str]
+    job: Job
+    templates: dict[str, dict[str, Any]]
+
+
+class Unusable(Exception):
+    """A job object that no job can be made of; it carries what is wrong."""
+
+    def __init__(self, one: JobObject, error: errors.BadManifest) -> None:
+        super().__init__(str(error))
+        self.object, self.error = one, error
+
+
+class ClusterStore:
+    def __init__(
+        self,
+        api: Api,
+        jobs: Mapping[str, Scoped[JobObject]],
+        teller: Teller,
+        clock: Callable[[], float],
+        look_at: Callable[[str, float], None],
+        recorded: Callable[[Job, Status, Status], None],
+    ) -> None:
+        self._api, self._jobs, self._teller = api, jobs, teller
+        self._clock, self._look_at, self._recorded = clock, look_at, recorded
+        self._parsed: dict[str, _Parsed] = {}
+        self._late: dict[str, float] = {}
+
+    def find(self, key: str) -> JobObject | None:
+        wanted = Key.of(key)
+        cache = self._jobs.get(wanted.plural)
+        return cache.get(wanted.namespace, wanted.name) if cache is not None else None
+
+    def templates(self, key: str) -> Mapping[str, dict[str, Any]]:
+        """The pod template of each role as it was written, by the role's type."""
+        one = self.find(key)
+        return self._parse(one).templates if one is not None else {}
+
+    def forget(self, key: str, uid: str) -> None:
+        self._parsed.pop(uid, None)
+        self._late.pop(key, None)
+
+    async def load(self, key: str) -> Stored | None:
+        one = self.find(key)
+        if one is None or one.metadata.deletionTimestamp is not None:
+            return None
+        job = self._parse(one).job
+        if job.policy.managed_by not in OURS:
+            return None
+        return Stored(job, statuses.read(one.status), one.metadata.resourceVersion)
+
+    async def record(self, key: str, before: Stored, decision: Decision) -> None:
+        if decision.status.expired:
+            await self._delete(key, before)
+            return
+        if decision.status != before.status and not self._waits(key, before.status, decision.status):
+            await self._write(key, before, decision.status)
+            self._recorded(before.job, before.status, decision.status)
+        self._teller.tell(before.job, decision.events)
+
+    async def refuse(self, key: str, unusable: Unusable) -> None:
+        """Say of a job object that it cannot become a job, once."""
+        one = unusable.object
+        if statuses.read(one.status).phase is Phase.FAILED:
+            return
+        now = self._clock()
+        job = Job(
+            Kind(one.kind), one.apiVersion, one.metadata.name, (), one.metadata.namespace, one.metadata.uid
+        )
+        message = f"{one.kind} {one.metadata.name} is not valid: {unusable.error.what}"
+        reason = f"{one.kind}FailedValidation"
+        failed = Condition(ConditionType.FAILED, True, reason, message, now, now)
+        await self._write(
+            key,
+            Stored(job, Status(), one.metadata.resourceVersion),
+            Status(conditions=(failed,), completed=now),
+        )
+        self._teller.tell(job, (Event(EventType.WARNING, reason, message),))
+
+    def _parse(self, one: JobObject) -> _Parsed:
+        known = self._parsed.get(one.metadata.uid)
+        if (
+            known is not None
+            and known.generation == one.metadata.generation
+            and known.annotations == one.metadata.annotations
+        ):
+            return known
+        manifest = jobviews.manifest(one)
+        try:
+            (found,) = read.from_manifest(manifest, file=one.metadata.name).jobs
+        except errors.BadManifest as error:
+            raise Unusable(one, error) from error
+        job = replace(found.job, uid=one.metadata.uid)
+        parsed = _Parsed(one.metadata.generation, one.metadata.annotations, job, _templates(job, manifest))
+        self._parsed[one.metadata.uid] = parsed
+        return parsed
+
+    def _waits(self, key: str, before: Status, after: Status) -> bool:
+        """Whether the write can wait for what follows."""
+        settle = _settle(before, after)
+        now = self._clock()
+        due = self._late.setdefault(key, now + settle)
+        if settle and now < due:
+            self._look_at(key, due)
+            return True
+        del self._late[key]
+        return False
+
+    async def _write(self, key: str, before: Stored, status: Status) -> None:
+        where = self._where(key, "status")
+        # The version that was read makes a write upon a newer one a conflict.
+        patch = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": before.version},
+            {"op": "add", "path": "/status", "value": statuses.written(before.job, status, self._clock())},
+        ]
+        try:
+            written = await self._api.patch(where, patch, JobObject, how="json")
+        except ApiError as error:
+            if error.status in (404, 409):
+                raise Conflict from error
+            raise
+        self._jobs[Key.of(key).plural].learn(written)
+
+    async def _delete(self, key: str, before: Stored) -> None:
+        await self._api.delete(self._where(key), Named, uid=before.job.uid, propagation="Background")
+
+    def _where(self, key: str, sub: str = "") -> str:
+        wanted = Key.of(key)
+        return path(version(wanted.plural), wanted.plural, wanted.namespace, wanted.name, sub)
+
+
+def version(plural: str) -> str:
+    """The version in which we read a kind's objects; a kind with several says in each how it was written."""
+    kind = next(one for one in Kind if jobviews.plural(one) == plural)
+    return kinds.module(kind).API_VERSIONS[0]
+
+
+def _settle(before: Status, after: Status) -> float:
+    """How many seconds a change may wait to be written; 0 where it must not."""
+    grown = replace(
+        before,
+        replicas=after.replicas,
+        done=after.done,
+        sightings=after.sightings,
+        started=after.started,
+        conditions=after.conditions,
+    )
+    if grown != after or any(known.losses for known in after.sightings.values()):
+        return 0.0
+    if before.conditions == after.conditions:
+        return SETTLE
+    first = not before.conditions and [one.type for one in after.conditions] == [ConditionType.CREATED]
+    return SETTLE_CREATED if first else 0.0
+
+
+def _templates(job: Job, manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    specs = manifest["spec"][kinds.module(job.kind).SPECS]
+    by_name = {str(type).lower(): spec.get("template") or {} for type, spec in specs.items()}
+    return {role.type: by_name[role.name] for role in job.roles}

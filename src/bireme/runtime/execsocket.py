@@ -1,0 +1,327 @@
+"""How is a command run in a pod from another one: the exec API over a WebSocket, with nothing to install."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import select
+import socket
+import time
+import urllib.parse
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+_ANSWER = 30.0  # Seconds for the API server to answer a request.
+_PING = 20.0  # Seconds after which a silent connection is asked whether it lives.
+_DEAD = 90.0  # Seconds of silence after which it does not.
+
+_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_HALF_CLOSES = _PROTOCOLS[0]
+_STDIN, _STDOUT, _STDERR, _STATUS, _CLOSE = 0, 1, 2, 3, 255
+_TEXT, _BINARY, _END, _ASK, _REPLY = 1, 2, 8, 9, 10
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+class Refused(Exception):
+    """A command that was not started: why, and whether it may be later."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+        """The HTTP status, or 0 where there was none."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Where a command is started, and as whom we ask for that."""
+
+    server: Tuple[str, int]
+    account: str
+    container: str
+    pod: str
+
+    def read(self, name: str) -> str:
+        path = os.path.join(self.account, name)
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read().strip()
+        except OSError:
+            raise Refused(
+                f"the launcher has no service account ({path} is missing); remove "
+                "automountServiceAccountToken: false from its template",
+                401,
+            ) from None
+
+    def url(self, sub: str = "", query: Sequence[Tuple[str, str]] = ()) -> str:
+        where = f"/api/v1/namespaces/{self.read('namespace')}/pods/{urllib.parse.quote(self.pod)}{sub}"
+        return f"{where}?{urllib.parse.urlencode(query)}" if query else where
+
+
+class Session:
+    """One command in one pod, from its start to its end."""
+
+    def __init__(self, worker: Worker, command: str, stdin: Optional[int], limit: float = 0.0) -> None:
+        words = [("command", word) for word in ("/bin/sh", "-c", command)]
+        streams = [("stdin", "true")] if stdin is not None else []
+        streams += [("stdout", "true"), ("stderr", "true")]
+        self._url = worker.url("/exec", [("container", worker.container), *words, *streams])
+        self._worker, self._stdin = worker, stdin
+        self._deadline = time.monotonic() + limit if limit else None
+        self._unsent = b""
+        self._began = False
+
+    def run(self) -> int:
+        """The command's exit code, once it has ended."""
+        key = base64.b64encode(os.urandom(16))
+        connection, status, head = _request(self._worker, self._url, _upgrade(key))
+        with connection:
+            if status != 101:
+                raise Refused(_explained(status, _body(connection, head)), status)
+            accepted = base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode()
+            if head.fields.get("sec-websocket-accept") != accepted:
+                raise Refused("what answers is no API server")
+            half_closes = head.fields.get("sec-websocket-protocol") == _HALF_CLOSES
+            try:
+                return self._relay(connection, Frames(head.rest), half_closes)
+            except OSError as error:
+                raise self._lost(str(error)) from error
+
+    def _relay(self, connection: Any, frames: Frames, half_closes: bool) -> int:
+        connection.setblocking(False)
+        heard = asked = time.monotonic()
+        while True:
+            for kind, payload in frames.complete():
+                code = self._take(kind, payload)
+                if code is not None:
+                    return code
+            readable = self._wait(connection)
+            now = time.monotonic()
+            if connection in readable:
+                data = _received(connection)
+                if data == b"":
+                    raise self._lost("the connection was closed")
+                frames.add(data or b"")
+                heard = asked = now
+            if self._stdin is not None and self._stdin in readable:
+                self._pass_on(half_closes)
+            if now - heard > _DEAD:
+                raise self._lost(f"the API server was silent for {_DEAD:.0f} seconds")
+            if now - asked > _PING:
+                asked = now
+                self._unsent += frame(_ASK, b"")
+            if self._deadline is not None and now > self._deadline:
+                raise self._lost("it took too long")
+
+    def _wait(self, connection: Any) -> List[Any]:
+        """Sends what it can, and returns whoever has something to be read."""
+        if self._unsent:
+            self._unsent = self._unsent[_sent(connection, self._unsent) :]
+        if connection.pending():
+            return [connection]
+        # While the server does not take what it was sent, no more is read.
+        inputs = [connection] if self._stdin is None or self._unsent else [connection, self._stdin]
+        return select.select(inputs, [connection] if self._unsent else [], [], 1.0)[0]
+
+    def _pass_on(self, half_closes: bool) -> None:
+        assert self._stdin is not None
+        data = os.read(self._stdin, 32768)
+        if data:
+            self._unsent += frame(_BINARY, bytes((_STDIN,)) + data)
+            return
+        self._stdin = None
+        if half_closes:
+            self._unsent += frame(_BINARY, bytes((_CLOSE, _STDIN)))
+
+    def _take(self, kind: int, payload: bytes) -> Optional[int]:
+        """Does with a message what it is for; an exit code ends the session."""
+        if kind == _ASK:
+            self._unsent += frame(_REPLY, payload)
+        elif kind == _END:
+            raise self._lost(payload[2:].decode(errors="replace") or "the server closed the connection")
+        elif kind in (_TEXT, _BINARY) and payload:
+            channel, data = payload[0], payload[1:]
+            if channel == _STATUS:
+                return self._ended(json.loads(data or b"{}"))
+            if channel in (_STDOUT, _STDERR) and data:
+                self._began = True
+                _write(channel, data)
+        return None
+
+    def _ended(self, status: Dict[str, Any]) -> int:
+        if status.get("status") == "Success":
+            return 0
+        for cause in status.get("details", {}).get("causes", []):
+            if cause.get("reason") == "ExitCode":
+                return int(cause.get("message", 255))
+        text = str(status.get("message") or "the command could not be started")
+        # That a container is not there yet is told after the connection was accepted, as is a wrong command.
+        absent = any(
+            words in text for words in ("container not found", "not created or running", "is not running")
+        )
+        raise Refused(text, 503 if absent and not self._began else 422)
+
+    def _lost(self, why: str) -> Refused:
+        return Refused(f"the connection to the command was lost: {why}", 422)
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    """A message as a client sends it: whole, and masked as the protocol wants it."""
+    size = len(payload)
+    if size < 126:
+        head = bytes((0x80 | kind, 0x80 | size))
+    elif size < 1 << 16:
+        head = bytes((0x80 | kind, 0x80 | 126)) + size.to_bytes(2, "big")
+    else:
+        head = bytes((0x80 | kind, 0x80 | 127)) + size.to_bytes(8, "big")
+    mask = os.urandom(4)
+    stream = int.from_bytes((mask * (size // 4 + 1))[:size], "big")
+    return head + mask + (int.from_bytes(payload, "big") ^ stream).to_bytes(size, "big")
+
+
+class Frames:
+    """Puts messages together from what arrives."""
+
+    def __init__(self, first: bytes = b"") -> None:
+        self._data = bytearray(first)
+        self._kind = 0
+        self._parts = b""
+
+    def add(self, data: bytes) -> None:
+        self._data += data
+
+    def complete(self) -> Iterator[Tuple[int, bytes]]:
+        while True:
+            found = self._next()
+            if found is None:
+                return
+            last, kind, payload = found
+            if kind >= _END:
+                yield kind, payload  # It may come between the parts of another message.
+                continue
+            self._kind, self._parts = kind or self._kind, self._parts + payload
+            if last:
+                whole, self._parts = self._parts, b""
+                yield self._kind, whole
+
+    def _next(self) -> Optional[Tuple[bool, int, bytes]]:
+        data = self._data
+        if len(data) < 2:
+            return None
+        size, start = data[1] & 0x7F, 2
+        if size > 125:
+            start = 4 if size == 126 else 10
+            size = int.from_bytes(data[2:start], "big")
+        if len(data) < start + size:
+            return None
+        payload = bytes(data[start : start + size])
+        first = data[0]
+        del data[: start + size]
+        return bool(first & 0x80), first & 0x0F, payload
+
+
+def get(worker: Worker) -> bytes:
+    """The worker's pod as the API server describes it; raises Refused where it does not."""
+    connection, status, head = _request(worker, worker.url(), {})
+    with connection:
+        body = _body(connection, head)
+    if status != 200:
+        raise Refused(_explained(status, body), status)
+    return body
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of an answer, and what came with it of what follows."""
+
+    fields: Dict[str, str]
+    rest: bytes
+
+
+def _upgrade(key: bytes) -> Dict[str, str]:
+    return {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": key.decode(),
+        "Sec-WebSocket-Protocol": ", ".join(_PROTOCOLS),
+    }
+
+
+def _request(worker: Worker, url: str, fields: Mapping[str, str]) -> Tuple[Any, int, Head]:
+    """Sends a request and returns the open connection, the status and the head of the answer."""
+    import ssl  # The local agent shares this file, and does without.
+
+    token, trusted = worker.read("token"), os.path.join(worker.account, "ca.crt")
+    host, port = worker.server
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+        plain = socket.create_connection((host, port), timeout=_ANSWER)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = context.wrap_socket(plain, server_hostname=host)
+        named = f"[{host}]" if ":" in host else host
+        lines = [f"GET {url} HTTP/1.1", f"Host: {named}:{port}", f"Authorization: Bearer {token}"]
+        lines += [f"{name}: {value}" for name, value in fields.items()]
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        status, head = _head(connection)
+    except OSError as error:
+        raise Refused(f"the API server at {host}:{port} does not answer: {error}") from error
+    return connection, status, head
+
+
+def _head(connection: Any) -> Tuple[int, Head]:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = connection.recv(65536)
+        if not more:
+            raise OSError("it closed the connection")
+        data += more
+    text, _, rest = data.partition(b"\r\n\r\n")
+    first, *lines = text.decode("latin-1").split("\r\n")
+    parted = (line.partition(":") for line in lines)
+    fields = {name.strip().lower(): value.strip() for name, _, value in parted}
+    return int(first.split()[1]), Head(fields, rest)
+
+
+def _body(connection: Any, head: Head) -> bytes:
+    data, wanted = head.rest, int(head.fields.get("content-length", 0))
+    while len(data) < wanted:
+        more = connection.recv(65536)
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _explained(status: int, body: bytes) -> str:
+    try:
+        message = json.loads(body).get("message")
+    except (ValueError, AttributeError):
+        message = body.decode(errors="replace").strip()[:300]
+    return str(message or f"the API server answers {status}")
+
+
+def _received(connection: Any) -> Optional[bytes]:
+    """What has arrived: nothing but an end is empty, and None is nothing yet."""
+    import ssl
+
+    try:
+        data: bytes = connection.recv(65536)
+        return data
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+        return None
+
+
+def _sent(connection: Any, data: bytes) -> int:
+    import ssl
+
+    try:
+        return int(connection.send(data[:65536]))
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+        return 0
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -1,0 +1,169 @@
+"""How does mpirun start a process in another pod: this stands in for ssh, and asks the API server to do it.
+
+Called as `kubexec.py CONTAINER [options] HOST COMMAND...`, the way mpirun and horovodrun call ssh. The first
+label of HOST is the pod. Standard input, output and error are relayed, and this process ends with the
+command's exit code. Told to stop, it takes the command along. In a launcher's pod there is nothing else of
+ours than this file and `execsocket.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import time
+from typing import List, Mapping, Optional, Sequence, Tuple
+
+if not __package__:
+    # Run by path: the modules beside this file get a package of a private name.
+    _package = type(sys)("_bireme_runtime")
+    _package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+    __package__ = _package.__name__
+    sys.modules[__package__] = _package
+
+from . import execsocket
+from .execsocket import Refused, Session, Worker
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+ACCOUNT_VARIABLE = "BIREME_SERVICE_ACCOUNT_FOLDER"
+PATIENCE_VARIABLE = "BIREME_MPI_PATIENCE"
+PATIENCE = 60.0
+"""Seconds that a worker is waited for which is not there or not running yet."""
+MARK = "BIREME_EXEC"
+"""The variable by which a command and all its children are found again when they are to be ended."""
+
+_ENDING = 10.0  # Seconds that ending a command may take.
+
+# Options of ssh that take a value of their own; all others are single words.
+_WITH_VALUE = frozenset("-" + letter for letter in "BbcDEeFIiJLlmOopQRSWw")
+
+
+def split(words: Sequence[str]) -> Tuple[str, List[str]]:
+    """Parts ssh-style words into the host and the command; options in front of the host are dropped."""
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in _WITH_VALUE and rest:
+            rest.pop(0)
+        elif option == "--":
+            break
+    if not rest:
+        raise ValueError("no host is named")
+    host = rest.pop(0).rpartition("@")[2]
+    return host, rest
+
+
+class Stopped(Exception):
+    """We were told to stop, by this signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    try:
+        host, command = split(arguments[1:])
+    except ValueError as error:
+        print(f"bireme: {error}; usage: kubexec.sh [options] HOST COMMAND...", file=sys.stderr)
+        return 255
+    server = environ.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
+    port = int(environ.get("KUBERNETES_SERVICE_PORT_HTTPS") or environ.get("KUBERNETES_SERVICE_PORT") or 443)
+    account = environ.get(ACCOUNT_VARIABLE, ACCOUNT)
+    worker = Worker((server, port), account, arguments[0], host.partition(".")[0])
+    mark = base64.b32encode(os.urandom(10)).decode()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _stop)
+    try:
+        return _started(worker, f"export {MARK}={mark}; {' '.join(command)}", _patience(environ))
+    except Refused as error:
+        print(f"bireme: {_sentence(worker, error)}", file=sys.stderr)
+        return 255
+    except Stopped as stop:
+        _end(worker, mark)
+        return 128 + stop.number
+
+
+def _stop(number: int, _frame: object) -> None:
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(one, signal.SIG_IGN)
+    raise Stopped(number)
+
+
+def _patience(environ: Mapping[str, str]) -> float:
+    try:
+        return float(environ.get(PATIENCE_VARIABLE, PATIENCE))
+    except ValueError:
+        return PATIENCE
+
+
+def _started(worker: Worker, command: str, patience: float) -> int:
+    """Runs a command as soon as its worker is there; raises Refused if that takes longer than it may."""
+    begun, pause = time.monotonic(), 0.2
+    while True:
+        try:
+            return Session(worker, command, _input()).run()
+        except Refused as error:
+            # Rights that were just given take a moment to be known everywhere.
+            limit = min(patience, 10.0) if error.code in (401, 403) else patience
+            if not _may_pass(error) or time.monotonic() + pause > begun + limit:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 3.0)
+
+
+def _may_pass(error: Refused) -> bool:
+    """Whether a refusal is one of a worker that is about to start, or of a server that is busy."""
+    return error.code in (0, 401, 403, 404, 409, 429) or error.code >= 500 or "not have a host" in str(error)
+
+
+def _input() -> Optional[int]:
+    """Standard input, unless there is nothing to be read from it: not every server can pass on its end."""
+    try:
+        own, null = os.fstat(0), os.stat(os.devnull)
+    except OSError:
+        return None
+    return None if (own.st_dev, own.st_ino) == (null.st_dev, null.st_ino) else 0
+
+
+def _end(worker: Worker, mark: str) -> None:
+    """Ends a command with all its children: a server that loses its client leaves them running."""
+    once = f"for one in /proc/[0-9]*; do grep -qs {MARK}={mark} $one/environ && kill -$name ${{one#/proc/}}"
+    script = f"for name in TERM KILL; do {once} && found=1; done; [ $found ] || break; found=; sleep 1; done"
+    try:
+        Session(worker, script, None, limit=_ENDING).run()
+    except (Refused, OSError) as error:
+        print(f"bireme: what runs in {worker.pod} may go on: {error}", file=sys.stderr)
+
+
+def _sentence(worker: Worker, error: Refused) -> str:
+    if error.code == 401:
+        return f"the API server does not know the launcher: {error}"
+    if error.code == 403:
+        return (
+            f"the launcher may not start commands in {worker.pod}: its service account needs the rights to "
+            f"create and get pods/exec; leave serviceAccountName out to have one made ({error})"
+        )
+    if error.code == 404:
+        return f"no pod {worker.pod} is there; is it a worker of this job? ({error})"
+    state = _state(worker)
+    where = f"{worker.pod}{f', which is {state}' if state else ''}"
+    return f"nothing runs in {where}: {error}; see `kubectl describe pod {worker.pod}`"
+
+
+def _state(worker: Worker) -> str:
+    """What has become of the worker, as far as the API server tells."""
+    try:
+        pod = json.loads(execsocket.get(worker))
+    except (Refused, OSError, ValueError):
+        return ""
+    stated = pod.get("status", {})
+    waits = [one.get("state", {}).get("waiting", {}) for one in stated.get("containerStatuses", [])]
+    reason = next((one["reason"] for one in waits if one.get("reason")), "")
+    return f"{stated.get('phase', 'in an unknown state')}{f' ({reason})' if reason else ''}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

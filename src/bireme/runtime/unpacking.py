@@ -1,0 +1,131 @@
+"""How does a script that was sent to a cluster start: its files unpacked, its packages installed, then itself.
+
+`python unpacking.py PARTS WORK SCRIPT...` joins the files `code.000`, `code.001`... of the folder PARTS,
+checks them against the sum in their name, unpacks them into WORK/code and becomes `python SCRIPT...` there.
+It is run by path, from the folder that a ConfigMap is mounted at. What it says goes to standard error, one
+line each, beginning with `bireme:`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, NoReturn
+
+RUNTIME = "runtime.zip"
+SUM = "code.sha256"
+REQUIREMENTS = "BIREME_REQUIREMENTS"
+BROKEN = 126
+
+
+def main(argv: List[str]) -> NoReturn:
+    parts, work, script = argv[1], argv[2], argv[3:]
+    code = os.path.join(work, "code")
+    environ = environment(dict(os.environ), parts, work)
+    with open(os.path.join(work, "lock"), "w") as lock:
+        # Several ranks may start in one replica; the first one prepares for all.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(code):
+            prepare(parts, code, environ)
+    os.chdir(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = launcher(environ) + script
+    os.execve(sys.executable, command, environ)
+
+
+def prepare(parts: str, code: str, environ: Dict[str, str]) -> None:
+    """Unpacks and installs; the folder appears under its name when all of that is done."""
+    fresh = code + ".new"
+    unpack(parts, fresh)
+    if environ.get(REQUIREMENTS):
+        install(os.path.join(fresh, environ[REQUIREMENTS]), os.path.dirname(code), environ)
+    os.rename(fresh, code)
+
+
+def unpack(parts: str, target: str) -> None:
+    """Puts the files of an archive that came in parts into a folder."""
+    names = sorted(name for name in os.listdir(parts) if name.startswith("code.") and name[5:].isdigit())
+    data = b"".join(_read(os.path.join(parts, name)) for name in names)
+    expected = _read(os.path.join(parts, SUM)).decode("ascii").strip()
+    if hashlib.sha256(data).hexdigest() != expected:
+        _fail("the code in the ConfigMaps is not what was sent; submit the job again")
+    os.makedirs(target, exist_ok=True)
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        # Made by us, of plain files with relative names. What newer Pythons ask to be said is said.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(target)
+
+
+def environment(before: Dict[str, str], parts: str, work: str) -> Dict[str, str]:
+    """The variables of the script: our runtime and what was installed for it can be imported."""
+    ours = os.path.join(parts, RUNTIME)
+    paths = [ours] if os.path.exists(ours) else []
+    if in_venv():
+        paths.append(os.path.join(work, "packages"))
+    paths += [before["PYTHONPATH"]] if before.get("PYTHONPATH") else []
+    return {
+        **before,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONUSERBASE": os.path.join(work, "packages"),
+        "PYTHONUNBUFFERED": before.get("PYTHONUNBUFFERED", "1"),
+    }
+
+
+def install(requirements: str, work: str, environ: Dict[str, str]) -> None:
+    """Installs what the script asks for beside what the image has, which stays as it is."""
+    name = os.path.basename(requirements)
+    _say(f"installing {name}")
+    where = ["--target", os.path.join(work, "packages")] if in_venv() else ["--user"]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *where]
+    # Debian forbids pip beside its own packages; nothing of them is touched here.
+    marked = {
+        **environ,
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",
+        "PIP_NO_WARN_SCRIPT_LOCATION": "1",
+        "PIP_ROOT_USER_ACTION": "ignore",
+        "PIP_CACHE_DIR": os.path.join(work, "cache"),
+    }
+    folder = os.path.dirname(requirements)
+    status = subprocess.call([*command, "-r", name], cwd=folder, env=marked)
+    if status:
+        _fail(f"{name} could not be installed (pip ended with {status}); its words stand above")
+    _say(f"installed {name}")
+
+
+def in_venv() -> bool:
+    """Whether the image's Python is that of an environment, which shows no user's packages."""
+    return sys.prefix != sys.base_prefix
+
+
+def launcher(environ: Dict[str, str]) -> List[str]:
+    """What runs the script: the runtime, which tells what ended it, or plain Python where it is too old."""
+    has_runtime = RUNTIME in environ["PYTHONPATH"] and sys.version_info >= (3, 9)
+    return [sys.executable, "-m", "bireme.runtime.rank"] if has_runtime else [sys.executable]
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _say(words: str) -> None:
+    sys.stderr.write(f"bireme: {words}\n")
+    sys.stderr.flush()
+
+
+def _fail(words: str) -> NoReturn:
+    _say(words)
+    sys.exit(BROKEN)
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,232 @@
+"""Does the client speak to a real API server as it should?"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.explaining import explained
+from bireme.backends.kubernetes.paths import path
+from bireme.errors import BadInput, BadManifest, NoAccess
+from tests.cluster.clientwork import Settings, crd, told, with_user, working
+
+NO_CERTIFICATE = {"client-certificate-data": None, "client-key-data": None}
+
+
+def test_an_object_lives_from_create_to_delete(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        maps = path("v1", "configmaps", where)
+        made = await api.create(maps, told("a", one="1"), Settings)
+        assert made.metadata.namespace == where
+        assert made.data == {"one": "1"}
+
+        one = path("v1", "configmaps", where, "a")
+        assert await api.get(one, Settings) == made
+        assert (await api.patch(one, {"data": {"two": "2"}}, Settings)).data == {"one": "1", "two": "2"}
+        removing = [{"op": "remove", "path": "/data/one"}]
+        assert (await api.patch(one, removing, Settings, how="json")).data == {"two": "2"}
+        assert (await api.patch(one, {"data": {"three": "3"}}, Settings, how="strategic")).data[
+            "three"
+        ] == "3"
+        applied = {"apiVersion": "v1", "kind": "ConfigMap", **told("a", two="two")}
+        assert (await api.patch(one, applied, Settings, how="apply", force="true")).data["two"] == "two"
+
+        with pytest.raises(ApiError) as stale:
+            await api.replace(one, {**told("a"), "metadata": {"name": "a", "resourceVersion": "1"}})
+        assert (stale.value.status, stale.value.reason) == (409, "Conflict")
+
+        assert await api.delete(one, uid="00000000-0000-0000-0000-000000000000") is None
+        assert (await api.get(one, Settings)).metadata.uid == made.metadata.uid
+        await api.delete(one, uid=made.metadata.uid)
+        assert await api.delete(one) is None
+
+    working(kubeconfig, story)
+
+
+def test_what_was_created_already_is_the_callers_to_judge(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        maps = path("v1", "configmaps", where)
+        await api.create(maps, told("a"))
+        with pytest.raises(ApiError) as caught:
+            await api.create(maps, told("a"))
+        assert (caught.value.status, caught.value.reason) == (409, "AlreadyExists")
+
+    working(kubeconfig, story)
+
+
+def test_what_is_left_of_a_deleted_object_is_returned(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        maps = path("v1", "configmaps", where)
+        held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+        await api.create(maps, held)
+
+        left = await api.delete(path("v1", "configmaps", where, "held"), Settings)
+
+        assert left is not None
+        assert left.metadata.deletionTimestamp
+        freed = {"metadata": {"finalizers": None}}
+        await api.patch(path("v1", "configmaps", where, "held"), freed)
+        with pytest.raises(ApiError, match="not found"):
+            await api.get(path("v1", "configmaps", where, "held"))
+
+    working(kubeconfig, story)
+
+
+def test_a_list_in_pages_is_whole(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        maps = path("v1", "configmaps", where)
+        async with asyncio.TaskGroup() as group:
+            for number in range(25):
+                group.create_task(api.create(maps, told(f"m{number:02}")))
+
+        before = api.requests["GET configmaps"]
+        found = await api.listing(maps, Settings, limit="10")
+
+        assert [each.metadata.name for each in found.items] == [f"m{number:02}" for number in range(25)]
+        assert api.requests["GET configmaps"] - before == 3
+        assert int(found.version) > 0
+
+    working(kubeconfig, story)
+
+
+def test_five_hundred_creates_by_sixty_four_at_a_time(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        maps = path("v1", "configmaps", where)
+        numbers = iter(range(500))
+
+        async def sender() -> None:
+            for number in numbers:
+                await api.create(maps, told(f"m{number}"))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(64):
+                group.create_task(sender())
+        assert len((await api.listing(maps, Settings)).items) == 500
+        assert api.requests["POST configmaps"] >= 500
+
+    working(kubeconfig, story)
+
+
+def test_an_invalid_object_names_its_fields(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        with pytest.raises(ApiError) as caught:
+            await api.create(
+                path("v1", "pods", where), {"metadata": {"name": "Bad_Name"}, "spec": {"containers": []}}
+            )
+
+        error = explained(caught.value)
+        assert isinstance(error, BadManifest)
+        assert "metadata.name" in error.what
+        assert "spec.containers" in error.what
+
+    working(kubeconfig, story)
+
+
+def test_a_kind_that_is_not_installed_is_said(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        with pytest.raises(ApiError) as caught:
+            await api.get(path("kubeflow.org/v7", "tfjobs", where))
+
+        error = explained(caught.value)
+        assert isinstance(error, BadInput)
+        assert "tfjobs.kubeflow.org/v7" in error.what
+        assert error.hint == "bireme install"
+
+    working(kubeconfig, story)
+
+
+def test_a_kind_just_made_can_be_used_at_once(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        plural, made = crd()
+        await api.create(path("apiextensions.k8s.io/v1", "customresourcedefinitions"), made)
+        things = path("example.com/v1", plural, where)
+        thing = {
+            "apiVersion": "example.com/v1",
+            "kind": made["spec"]["names"]["kind"],
+            "metadata": {"name": "a"},
+        }
+        try:
+            while not await served(api, things):
+                await asyncio.sleep(0.05)
+            await api.create(things, thing)
+            assert [each async for each in api.watch(things, Settings, timeoutSeconds="1")]
+            # The answer to the delete of such an object is a Status: nothing is left.
+            assert await api.delete(path("example.com/v1", plural, where, "a"), Settings) is None
+        finally:
+            name = f"{plural}.example.com"
+            await api.delete(path("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name))
+
+    working(kubeconfig, story)
+
+
+async def served(api: Api, where: str) -> bool:
+    try:
+        await api.get(where)
+    except ApiError as error:
+        if error.status == 404:
+            return False
+        raise
+    return True
+
+
+def test_a_service_account_without_rights_is_told_who_it_is_and_what_it_lacks(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
+    async def story(api: Api, where: str) -> None:
+        await api.create(path("v1", "serviceaccounts", where), {"metadata": {"name": "robot"}})
+        asked = path("v1", "serviceaccounts", where, "robot", "token")
+        token = (await api.create(asked, {"spec": {}}))["status"]["token"]
+
+        async with Api(with_user(kubeconfig, tmp_path, {**NO_CERTIFICATE, "token": token})) as weak:
+            with pytest.raises(ApiError) as caught:
+                await weak.create(path("v1", "pods", where), {"metadata": {"name": "x"}})
+
+        error = explained(caught.value)
+        assert isinstance(error, NoAccess)
+        assert (
+            f"user system:serviceaccount:{where}:robot may not create pods in namespace {where}" in error.what
+        )
+
+    working(kubeconfig, story)
+
+
+def test_a_wrong_token_is_no_access(kubeconfig: Path, tmp_path: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        async with Api(with_user(kubeconfig, tmp_path, {**NO_CERTIFICATE, "token": "wrong"})) as stranger:
+            with pytest.raises(ApiError) as caught:
+                await stranger.get(path("v1", "pods", where))
+        assert isinstance(explained(caught.value), NoAccess)
+
+    working(kubeconfig, story)
+
+
+def test_impersonation_is_understood(kubeconfig: Path, tmp_path: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        user = {"as": "bot", "as-groups": ["robots"]}
+        async with Api(with_user(kubeconfig, tmp_path, user)) as acting:
+            reviews = path("authentication.k8s.io/v1", "selfsubjectreviews")
+            review = await acting.create(
+                reviews, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+            )
+        assert review["status"]["userInfo"]["username"] == "bot"
+        assert "robots" in review["status"]["userInfo"]["groups"]
+
+    working(kubeconfig, story)
+
+
+def test_a_version_that_is_too_old_is_told_as_a_gap(kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        maps = path("v1", "configmaps", where)
+
+        async def follow() -> None:
+            async for _ in api.watch(maps, Settings, resourceVersion="1", timeoutSeconds="5"):
+                pass
+
+        with pytest.raises(ApiError) as caught:
+            await follow()
+        assert caught.value.status == 410
+
+    working(kubeconfig, story)

@@ -1,0 +1,243 @@
+"""`bireme install` and `bireme uninstall` say what they did, fight nobody, and leave nothing of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.commands import Cli, Done
+from tests.cluster.planes import Json, Plane, plane
+from tests.unit.manifest.samples import JAXJOB
+
+from bireme.model.job import Kind
+from bireme.operator import crds, rivals
+
+OPERATOR = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "training-operator", "namespace": "default"},
+    "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "operator", "image": "training-operator"}]},
+        },
+    },
+}
+WEBHOOK = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": rivals.WEBHOOK},
+    "webhooks": [],
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Plane]:
+    with plane("install") as made:
+        yield made
+
+
+@pytest.fixture
+def bireme(cluster: Plane, tmp_path: Path) -> Iterator[Installer]:
+    """The command line in a cluster where nothing of ours is installed."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    made = Installer(Cli(tmp_path / "home", folder), cluster)
+    yield made
+    made("uninstall", "--yes")
+
+
+class Installer:
+    """Bireme's command line, in front of a cluster."""
+
+    _count = 0
+
+    def __init__(self, cli: Cli, cluster: Plane) -> None:
+        # Without a controller manager a namespace never goes, so each test has one of its own.
+        Installer._count += 1
+        self.namespace = f"bireme-{Installer._count}"
+        self._cli, self._cluster = cli, cluster
+
+    def __call__(self, *words: str) -> Done:
+        given = ("--namespace", self.namespace, "--kubeconfig", str(self._cluster.kubeconfig))
+        return self._cli(*words, *given)
+
+    def outcomes(self, *words: str) -> dict[str, str]:
+        """What became of each object."""
+        done = self(*words, "--json")
+        assert done.status == 0, done.err
+        return {f"{one['kind']} {one['name']}": one["outcome"] for one in json.loads(done.out)["objects"]}
+
+
+def definition(kind: Kind, **changes: object) -> str:
+    """A definition as somebody else would have made it."""
+    made: Json = crds.definition(kind)
+    return json.dumps({**made, "metadata": {"name": made["metadata"]["name"]}, **changes})
+
+
+# --- Installing -------------------------------------------------------------------------------------------
+
+
+def test_everything_is_created_then_unchanged(bireme: Installer, cluster: Plane) -> None:
+    first = bireme("install")
+    again = bireme.outcomes("install")
+
+    assert first.status == 0, first.err
+    assert "created   CustomResourceDefinition tfjobs.kubeflow.org\n" in first.out
+    assert f"created   Deployment bireme-operator in namespace {bireme.namespace}\n" in first.out
+    assert set(again.values()) == {"unchanged"}
+    assert len(again) == len(first.out.splitlines()) == 16
+    cluster.asked("create", "--dry-run=server", "-f", "-", stdin=JAXJOB)
+
+
+def test_another_image_changes_the_deployment_alone(bireme: Installer) -> None:
+    bireme("install")
+
+    outcomes = bireme.outcomes("install", "--image", "registry.example/operator:2")
+
+    assert [name for name, outcome in outcomes.items() if outcome == "changed"] == [
+        "Deployment bireme-operator"
+    ]
+
+
+def test_a_dry_run_changes_nothing(bireme: Installer, cluster: Plane) -> None:
+    done = bireme("install", "--dry-run")
+
+    assert done.status == 0, done.err
+    assert "created   Deployment bireme-operator" in done.out
+    assert all(line.endswith("(dry run)") for line in done.out.splitlines())
+    assert "tfjobs" not in cluster.asked("get", "crds", "-o", "name")
+    bireme("install")
+    outcomes = bireme.outcomes("install", "--dry-run", "--image", "other")
+    assert outcomes["Deployment bireme-operator"] == "changed"
+    assert set(bireme.outcomes("install").values()) == {"unchanged"}
+
+
+def test_definitions_alone(bireme: Installer, cluster: Plane) -> None:
+    outcomes = bireme.outcomes("install", "--crds-only")
+
+    assert list(outcomes) == [f"CustomResourceDefinition {crds.name(kind)}" for kind in crds.KINDS]
+    assert bireme.namespace not in cluster.asked("get", "namespaces", "-o", "name")
+
+
+# --- Others in the way ------------------------------------------------------------------------------------
+
+
+def test_a_running_operator_of_kubeflow_is_not_fought(bireme: Installer, cluster: Plane) -> None:
+    cluster.asked("create", "-f", "-", stdin=json.dumps(OPERATOR))
+    try:
+        done = bireme("install", "--adopt")
+        cluster.asked("scale", "deployment", "training-operator", "--replicas", "0")
+        asleep = bireme("install", "--crds-only")
+    finally:
+        cluster.asked("delete", "deployment", "training-operator")
+
+    assert done.status == 2
+    assert "Kubeflow's training-operator runs in namespace default" in done.err
+    assert "kubectl -n default scale deployment training-operator --replicas 0" in done.err
+    assert done.out == ""
+    assert asleep.status == 0, asleep.err
+
+
+def test_a_webhook_that_was_left_behind_is_named(bireme: Installer, cluster: Plane) -> None:
+    cluster.asked("create", "-f", "-", stdin=json.dumps(WEBHOOK))
+    try:
+        done = bireme("install")
+    finally:
+        cluster.asked("delete", "validatingwebhookconfiguration", rivals.WEBHOOK)
+
+    assert done.status == 2
+    assert f"kubectl delete validatingwebhookconfiguration {rivals.WEBHOOK}" in done.err
+
+
+def test_definitions_of_others_are_taken_over_only_when_asked(bireme: Installer, cluster: Plane) -> None:
+    cluster.asked("create", "-f", "-", stdin=definition(Kind.JAX))
+    cluster.asked("wait", "--for", "condition=Established", "crd/jaxjobs.kubeflow.org")
+    cluster.asked("create", "-f", "-", stdin=JAXJOB)
+
+    refused = bireme("install")
+    kept = bireme.outcomes("uninstall")
+    adopted = bireme.outcomes("install", "--adopt")
+
+    assert refused.status == 2
+    assert "somebody else has defined jaxjobs.kubeflow.org" in refused.err
+    assert "bireme install --adopt" in refused.err
+    assert kept["CustomResourceDefinition jaxjobs.kubeflow.org"] == "kept"
+    assert adopted["CustomResourceDefinition jaxjobs.kubeflow.org"] == "changed"
+    assert cluster.object("jaxjob", "mnist")["spec"]["runPolicy"] == {}
+
+
+def test_what_mpijobs_are_stored_as_is_kept(bireme: Installer, cluster: Plane) -> None:
+    made: Json = crds.definition(Kind.MPI, "v2beta1")
+    spec = {**made["spec"], "versions": [one for one in made["spec"]["versions"] if one["storage"]]}
+    cluster.asked("create", "-f", "-", stdin=definition(Kind.MPI, spec=spec))
+
+    bireme("install", "--adopt")
+
+    versions = cluster.object("crd", "mpijobs.kubeflow.org")["spec"]["versions"]
+    assert {one["name"]: one["storage"] for one in versions} == {
+        "v1": False,
+        "v1alpha2": False,
+        "v2beta1": True,
+    }
+
+
+def test_a_field_that_somebody_else_set_is_not_fought_over(bireme: Installer, cluster: Plane) -> None:
+    bireme("install")
+    where = ("-n", bireme.namespace, "deployment/bireme-operator")
+    cluster.asked("set", "image", *where, "operator=theirs")
+
+    refused = bireme("install")
+    adopted = bireme.outcomes("install", "--adopt")
+
+    assert refused.status == 2
+    assert "somebody else has set fields of Deployment bireme-operator" in refused.err
+    assert adopted["Deployment bireme-operator"] == "changed"
+
+
+def test_two_operators_of_ours_are_refused(bireme: Installer, cluster: Plane) -> None:
+    bireme("install")
+    first, bireme.namespace = bireme.namespace, "elsewhere"
+
+    done = bireme("install")
+    bireme.namespace = first
+
+    assert done.status == 2
+    assert f"bireme install --namespace {first}" in done.err
+
+
+# --- Uninstalling -----------------------------------------------------------------------------------------
+
+
+def test_uninstalling_leaves_nothing_of_ours(bireme: Installer, cluster: Plane) -> None:
+    bireme("install")
+
+    done = bireme("uninstall")
+
+    assert done.status == 0, done.err
+    assert "deleted   Deployment bireme-operator" in done.out
+    for kinds in ("crds", "clusterroles", "clusterrolebindings"):
+        assert cluster.asked("get", kinds, "-l", "app.kubernetes.io/part-of=bireme", "-o", "name") == ""
+    assert set(bireme.outcomes("uninstall").values()) <= {"absent", "deleted"}
+
+
+def test_jobs_are_not_deleted_unasked(bireme: Installer, cluster: Plane) -> None:
+    bireme("install")
+    cluster.asked("create", "-f", "-", stdin=JAXJOB)
+
+    refused = bireme("uninstall")
+    there = cluster.kubectl("get", "jaxjob", "mnist").returncode
+    kept = bireme.outcomes("uninstall", "--keep-crds")
+    left = cluster.kubectl("get", "jaxjob", "mnist").returncode
+    agreed = bireme("uninstall", "--yes")
+
+    assert refused.status == 2
+    assert "jaxjob mnist (namespace default)" in refused.err
+    assert "bireme uninstall --yes" in refused.err
+    assert (there, left) == (0, 0)
+    assert "CustomResourceDefinition jaxjobs.kubeflow.org" not in kept
+    assert "deleted   CustomResourceDefinition jaxjobs.kubeflow.org" in agreed.out
+    assert cluster.kubectl("get", "jaxjob", "mnist").returncode == 1

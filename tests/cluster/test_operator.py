@@ -1,0 +1,300 @@
+"""What the operator makes of jobs, over a real API server."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.operating import Jobs, Operator, manifest, operator, template, until
+from tests.cluster.planes import Json, Plane, plane
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Plane]:
+    with plane("operator") as one:
+        for file in sorted(CRDS.glob("*.kubeflow.org.yaml")):
+            one.asked("apply", "-f", str(file))
+        yield one
+
+
+@pytest.fixture(scope="module")
+def running(server: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    with operator(server, tmp_path_factory.mktemp("operator") / "log") as one:
+        yield one
+
+
+@pytest.fixture
+def jobs(server: Plane, running: Operator) -> Jobs:
+    return Jobs(server, f"team-{next(_numbers)}")
+
+
+def pytorch(workers: int = 2, *, restart: str = "OnFailure", **policy: Json) -> Json:
+    role = {"restartPolicy": restart}
+    return manifest(
+        "PyTorchJob",
+        "pytorchReplicaSpecs",
+        policy=policy,
+        Master=role,
+        Worker={**role, "replicas": workers},
+    )
+
+
+def workers(count: int = 2, *, restart: str = "Never", **policy: Json) -> Json:
+    worker = {"replicas": count, "restartPolicy": restart}
+    return manifest("TFJob", "tfReplicaSpecs", policy=policy, Worker=worker)
+
+
+def gang(job: Json) -> Json:
+    job["metadata"]["annotations"] = {"bireme.io/restart": "gang"}
+    return job
+
+
+# From beginning to end.
+
+
+def test_a_job_runs_and_succeeds(jobs: Jobs) -> None:
+    jobs.create(pytorch())
+    jobs.pods_are("mnist-master-0")
+    jobs.run("mnist-master-0")
+    jobs.pods_are("mnist-master-0", "mnist-worker-0", "mnist-worker-1")
+    jobs.run("mnist-worker-0", "mnist-worker-1")
+    jobs.becomes("pytorchjob/mnist", "Created", "Running")
+
+    jobs.end("mnist-master-0", 0)
+
+    jobs.becomes("pytorchjob/mnist", "Created", "-Running", "Succeeded")
+    status = jobs.object("pytorchjob/mnist")["status"]
+    assert status["completionTime"]
+    assert {type: counts["succeeded"] for type, counts in status["replicaStatuses"].items()} == {
+        "Master": 1,
+        "Worker": 2,
+    }
+    assert jobs.pods() == ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
+
+
+def test_each_replica_has_a_headless_service_of_its_name(jobs: Jobs) -> None:
+    jobs.create(workers())
+    jobs.pods_are("mnist-worker-0", "mnist-worker-1")
+
+    assert until(lambda: jobs.names("services")) == ["mnist-worker-0", "mnist-worker-1"]
+    service = jobs.object("service/mnist-worker-0")["spec"]
+    assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
+
+
+def test_what_the_template_holds_passes_through(jobs: Jobs) -> None:
+    job = workers(1)
+    spec = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    spec["metadata"] = {"labels": {"team": "vision"}, "annotations": {"note": "kept"}}
+    spec["spec"] |= {"priority": 0, "shareProcessNamespace": True, "nodeSelector": {"disk": "fast"}}
+    jobs.create(job)
+    jobs.pods_are("mnist-worker-0")
+
+    pod = jobs.object("pod/mnist-worker-0")
+
+    assert pod["metadata"]["labels"]["team"] == "vision"
+    assert pod["metadata"]["labels"]["training.kubeflow.org/job-name"] == "mnist"
+    assert pod["metadata"]["annotations"]["note"] == "kept"
+    assert (pod["spec"]["shareProcessNamespace"], pod["spec"]["nodeSelector"]) == (True, {"disk": "fast"})
+    assert pod["metadata"]["ownerReferences"][0]["kind"] == "TFJob"
+
+
+def test_workers_of_a_tfjob_find_each_other_by_tf_config(jobs: Jobs) -> None:
+    jobs.create(workers())
+    jobs.pods_are("mnist-worker-0", "mnist-worker-1")
+
+    env = jobs.object("pod/mnist-worker-1")["spec"]["containers"][0]["env"]
+
+    config = json.loads(next(one["value"] for one in env if one["name"] == "TF_CONFIG"))
+    peers = [f"mnist-worker-{index}.{jobs.namespace}.svc:2222" for index in range(2)]
+    assert config["cluster"] == {"worker": peers}
+    assert config["task"] == {"type": "worker", "index": 1}
+
+
+# Losses.
+
+
+def test_an_evicted_worker_is_replaced(jobs: Jobs) -> None:
+    jobs.create(workers(restart="OnFailure"))
+    jobs.pods_are("mnist-worker-0", "mnist-worker-1")
+    jobs.run("mnist-worker-0", "mnist-worker-1")
+    first = jobs.object("pod/mnist-worker-1")["metadata"]["uid"]
+
+    jobs.play("mnist-worker-1", {"phase": "Failed", "reason": "Evicted", "message": "low on memory"})
+
+    until(lambda: "mnist-worker-1" in jobs.pods() and _uid(jobs, "mnist-worker-1") != first, "another pod")
+    until(lambda: jobs.object("tfjob/mnist")["status"]["bireme"].get("evictions") == 1)
+    assert "TFJobRestarting: job mnist is restarting because Worker replica(s) failed." in jobs.events("mnist")
+
+
+def test_a_permanent_exit_code_fails_the_job(jobs: Jobs) -> None:
+    jobs.create(workers(restart="ExitCode"))
+    jobs.pods_are("mnist-worker-0", "mnist-worker-1")
+    jobs.run("mnist-worker-0", "mnist-worker-1")
+
+    jobs.end("mnist-worker-1", 1)
+
+    assert jobs.condition("tfjob/mnist", "Failed")["reason"] == "TFJobFailed"
+    assert jobs.object("tfjob/mnist")["status"]["completionTime"]
+
+
+def test_the_backoff_limit_counts_pods_that_were_replaced(jobs: Jobs) -> None:
+    jobs.create(workers(1, restart="ExitCode", backoffLimit=1))
+    for _ in range(2):
+        until(lambda: jobs.pods() == ["mnist-worker-0"] and _phase(jobs, "mnist-worker-0") == "Pending")
+        jobs.run("mnist-worker-0")
+        jobs.end("mnist-worker-0", 137)
+
+    failed = jobs.condition("tfjob/mnist", "Failed")
+
+    assert failed["message"] == "Job mnist has failed because it has reached the specified backoff limit"
+
+
+def test_a_gang_starts_anew_as_a_whole(jobs: Jobs) -> None:
+    jobs.create(gang(pytorch(1)))
+    jobs.pods_are("mnist-master-0")
+    jobs.run("mnist-master-0")
+    jobs.pods_are("mnist-master-0", "mnist-worker-0")
+    jobs.run("mnist-worker-0")
+    jobs.becomes("pytorchjob/mnist", "Created", "Running")
+
+    jobs.end("mnist-worker-0", 1)
+
+    until(lambda: jobs.pods() == ["mnist-master-0"] and _attempt(jobs, "mnist-master-0") == "1", "attempt 1")
+    jobs.run("mnist-master-0")
+    jobs.pods_are("mnist-master-0", "mnist-worker-0")
+    worker = jobs.object("pod/mnist-worker-0")["spec"]
+    assert worker["restartPolicy"] == "Never"
+    assert worker["hostAliases"] == [{"ip": "10.1.2.3", "hostnames": ["mnist-master-0"]}]
+
+
+# Limits.
+
+
+def test_a_deadline_wakes_the_job_by_itself(jobs: Jobs) -> None:
+    jobs.create(workers(1, activeDeadlineSeconds=1, cleanPodPolicy="All"))
+    jobs.pods_are("mnist-worker-0")
+    jobs.run("mnist-worker-0")
+
+    failed = jobs.condition("tfjob/mnist", "Failed")
+
+    assert failed["message"] == "Job mnist has failed because it was active longer than specified deadline"
+
+
+def test_a_job_is_deleted_when_its_time_to_live_is_over(jobs: Jobs) -> None:
+    jobs.create(workers(1, ttlSecondsAfterFinished=1))
+    jobs.pods_are("mnist-worker-0")
+
+    jobs.end("mnist-worker-0", 0)
+
+    until(lambda: jobs.names("tfjobs") == [], "the job to be deleted")
+
+
+# What users change.
+
+
+def test_suspending_removes_everything_and_resuming_brings_it_back(jobs: Jobs) -> None:
+    jobs.create(workers())
+    jobs.pods_are("mnist-worker-0", "mnist-worker-1")
+    jobs.run("mnist-worker-0", "mnist-worker-1")
+    jobs.becomes("tfjob/mnist", "Created", "Running")
+
+    jobs.patch("tfjob/mnist", {"spec": {"runPolicy": {"suspend": True}}})
+    jobs.becomes("tfjob/mnist", "Created", "-Running", "Suspended")
+    until(lambda: (jobs.pods(), jobs.names("services")) == ([], []), "pods and services to go")
+    jobs.patch("tfjob/mnist", {"spec": {"runPolicy": {"suspend": False}}})
+
+    jobs.pods_are("mnist-worker-0", "mnist-worker-1")
+    jobs.run("mnist-worker-0", "mnist-worker-1")
+    jobs.becomes("tfjob/mnist", "Created", "-Suspended", "Running")
+
+
+def test_scaling_through_the_scale_subresource(jobs: Jobs) -> None:
+    jobs.create(pytorch(1))
+    jobs.pods_are("mnist-master-0")
+    jobs.run("mnist-master-0")
+    jobs.pods_are("mnist-master-0", "mnist-worker-0")
+
+    jobs.plane.asked("-n", jobs.namespace, "scale", "pytorchjob/mnist", "--replicas=3")
+    jobs.pods_are("mnist-master-0", "mnist-worker-0", "mnist-worker-1", "mnist-worker-2")
+    jobs.plane.asked("-n", jobs.namespace, "scale", "pytorchjob/mnist", "--replicas=1")
+
+    jobs.pods_are("mnist-master-0", "mnist-worker-0")
+    assert until(lambda: jobs.names("services") == ["mnist-master-0", "mnist-worker-0"])
+
+
+def test_finished_pods_are_cleaned_up_as_the_policy_says(jobs: Jobs) -> None:
+    jobs.create(workers(cleanPodPolicy="Running"))
+    jobs.pods_are("mnist-worker-0", "mnist-worker-1")
+    jobs.run("mnist-worker-0", "mnist-worker-1")
+
+    jobs.end("mnist-worker-0", 0)
+
+    jobs.condition("tfjob/mnist", "Succeeded")
+    jobs.pods_are("mnist-worker-0")
+
+
+def test_a_job_that_another_manager_owns_is_left_alone(jobs: Jobs) -> None:
+    jobs.create(workers(managedBy="kueue.x-k8s.io/multikueue"))
+    jobs.create(workers(1) | {"metadata": {"name": "other"}})
+    jobs.pods_are("other-worker-0")
+
+    assert "status" not in jobs.object("tfjob/mnist")
+
+
+# What keeps a job from going on is said.
+
+
+def test_a_quota_that_is_used_up_is_told_in_a_condition(jobs: Jobs) -> None:
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
+    jobs.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+    jobs.patch("resourcequota/small", {"status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}, "--subresource=status")
+
+    jobs.create(workers(2))
+
+    waiting = jobs.condition("tfjob/mnist", "Waiting")
+    assert "exceeded quota: small" in waiting["message"]
+    assert any(event.startswith("FailedCreatePod: Error creating") for event in jobs.events("mnist"))
+
+
+def test_an_image_that_cannot_be_pulled_is_told_until_it_can(jobs: Jobs) -> None:
+    jobs.create(workers(1))
+    jobs.pods_are("mnist-worker-0")
+    waits = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
+    status = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": waits}
+    jobs.play("mnist-worker-0", {"phase": "Pending", "containerStatuses": [status]})
+
+    waiting = jobs.condition("tfjob/mnist", "Waiting")
+    assert "example/train:1" in waiting["message"]
+    assert jobs.conditions("tfjob/mnist")[-1] == "Waiting"
+
+    jobs.run("mnist-worker-0")
+    jobs.becomes("tfjob/mnist", "Created", "Running")
+
+
+def test_a_pod_of_somebody_else_in_the_way_is_named(jobs: Jobs) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mnist-worker-0"}, **template()}
+    jobs.create(pod)
+
+    jobs.create(workers(1))
+
+    waiting = jobs.condition("tfjob/mnist", "Waiting")
+    assert 'a Pod named "mnist-worker-0" exists and is not of this job' in waiting["message"]
+
+
+def _uid(jobs: Jobs, pod: str) -> str:
+    return str(jobs.object(f"pod/{pod}")["metadata"]["uid"])
+
+
+def _phase(jobs: Jobs, pod: str) -> str:
+    return str(jobs.object(f"pod/{pod}")["status"]["phase"])
+
+
+def _attempt(jobs: Jobs, pod: str) -> str:
+    return str(jobs.object(f"pod/{pod}")["metadata"]["labels"]["bireme.io/attempt"])

@@ -1,0 +1,114 @@
+"""Pod groups: how many pods are placed together, where, and what they need."""
+
+from __future__ import annotations
+
+import pytest
+
+from bireme.backends.kubernetes import labels, podgroups
+from bireme.backends.kubernetes.views import PodGroup, PodGroupStatus
+from bireme.model.job import Kind
+from tests.unit.kubernetes.making import V1, V2BETA1, Made, Object, container, made, mpi, template
+
+
+def needing(**resources: object) -> Object:
+    return template(container("pytorch", resources=resources))
+
+
+def torch(
+    scheduling: Object | None = None, master: Object | None = None, worker: Object | None = None
+) -> Made:
+    roles = {"Master": (1, master or template()), "Worker": (3, worker or template())}
+    return made(Kind.PYTORCH, roles, runPolicy={"schedulingPolicy": scheduling or {}})
+
+
+def spec(of: Made, scheduler: str = "volcano", priorities: dict[str, int] | None = None) -> Object:
+    made_of: Object = podgroups.podgroup(of.job, scheduler, of.templates, priorities or {})["spec"]
+    return made_of
+
+
+def test_volcano_s_group() -> None:
+    job = torch({"queue": "night", "priorityClass": "high", "minAvailable": 2, "minResources": {"cpu": "3"}})
+
+    assert podgroups.podgroup(job.job, "volcano", job.templates, {}) == {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "mnist", "namespace": "ml", "ownerReferences": [labels.owner(job.job)]},
+        "spec": {
+            "minMember": 2,
+            "minResources": {"cpu": "3"},
+            "queue": "night",
+            "priorityClassName": "high",
+        },
+    }
+
+
+def test_the_scheduler_plugins_group() -> None:
+    job = torch({"scheduleTimeoutSeconds": 60, "queue": "night"})
+    group = podgroups.podgroup(job.job, "gangs", job.templates, {})
+
+    assert group["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
+    assert group["spec"] == {"minMember": 4, "scheduleTimeoutSeconds": 60}
+
+
+def test_unless_said_otherwise_all_are_placed_together_in_the_usual_queue() -> None:
+    assert spec(torch()) == {"minMember": 4, "queue": "default"}
+
+
+def test_annotations_of_the_job_are_copied() -> None:
+    job = mpi(V1, annotations={"team": "vision"})
+
+    assert podgroups.podgroup(job.job, "volcano", {}, {})["metadata"]["annotations"] == {"team": "vision"}
+
+
+def test_requests_of_all_pods_are_added_up() -> None:
+    master = needing(requests={"cpu": "500m"}, limits={"cpu": "8", "memory": "1Gi"})
+    worker = needing(limits={"cpu": "2", "memory": "1Ki", "nvidia.com/gpu": 4})
+
+    assert spec(torch(master=master, worker=worker))["minResources"] == {
+        "cpu": "6500m",
+        "memory": "3072",
+        "nvidia.com/gpu": "12",
+    }
+
+
+@pytest.mark.parametrize(
+    ("priorities", "cpu"), [({}, "1100m"), ({"high": 10}, "200m"), ({"high": 10, "higher": 20}, "1100m")]
+)
+def test_of_fewer_pods_those_of_the_highest_priority_count(priorities: dict[str, int], cpu: str) -> None:
+    master = needing(requests={"cpu": "1"})
+    master["spec"]["priorityClassName"] = "higher"
+    worker = needing(requests={"cpu": "100m"})
+    worker["spec"]["priorityClassName"] = "high"
+
+    job = torch({"minAvailable": 2}, master, worker)
+
+    assert spec(job, priorities=priorities)["minResources"] == {"cpu": cpu}
+
+
+def test_v2beta1_looks_further_for_its_queue_and_priority() -> None:
+    noted = {"scheduling.volcano.sh/queue-name": "night"}
+    job = mpi(V2BETA1, worker=template(priorityClassName="low"), annotations=noted)
+    both = mpi(V2BETA1, launcher=template(priorityClassName="high"), worker=template(priorityClassName="low"))
+
+    assert spec(job) == {"minMember": 3, "queue": "night", "priorityClassName": "low"}
+    assert spec(both)["priorityClassName"] == "high"
+    assert spec(job, "gangs") == {"minMember": 3, "scheduleTimeoutSeconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "phase", "admitted"),
+    [
+        ("volcano", None, False),
+        ("volcano", "", False),
+        ("volcano", "Pending", False),
+        ("volcano", "Inqueue", True),
+        ("volcano", "Running", True),
+        ("gangs", None, False),
+        ("gangs", "", True),
+        ("gangs", "Pending", True),
+    ],
+)
+def test_volcano_makes_room_before_there_are_pods(scheduler: str, phase: str | None, admitted: bool) -> None:
+    group = None if phase is None else PodGroup(status=PodGroupStatus(phase))
+
+    assert podgroups.is_admitted(scheduler, group) is admitted

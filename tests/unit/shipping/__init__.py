@@ -1,0 +1,1 @@
+"""How a script reaches a cluster: pure parts."""

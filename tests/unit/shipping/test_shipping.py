@@ -1,0 +1,251 @@
+"""A folder becomes ConfigMaps, and out of them a program that runs as it would have run here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bireme import errors
+from bireme.backends.kubernetes import folders, shipping, starting
+from bireme.backends.kubernetes.shipping import PART, Parcel
+from bireme.sdk import podlives
+
+MANIFEST: dict[str, Any] = {
+    "kind": "PyTorchJob",
+    "spec": {
+        "pytorchReplicaSpecs": {
+            "Master": {
+                "replicas": 1,
+                "template": {
+                    "spec": {
+                        "containers": [{"name": "pytorch", "command": ["python", "train.py", "--lr", "1"]}]
+                    }
+                },
+            }
+        }
+    },
+}
+
+
+def _parcel(folder: Path, script: str = "train.py") -> Parcel:
+    return shipping.packed(folders.of_script(script, folder))
+
+
+def _mounted(parcel: Parcel, target: Path) -> Path:
+    """The ConfigMaps as a projected volume shows them."""
+    target.mkdir()
+    for one in parcel.maps:
+        data: Any = one["binaryData"]
+        for name, value in data.items():
+            (target / name).write_bytes(base64.b64decode(value))
+    return target
+
+
+def _run(parcel: Parcel, tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Starts what a container would start, with our paths in place of its mounts."""
+    parts, work = _mounted(parcel, tmp_path / "parts"), tmp_path / "work"
+    work.mkdir()
+    command = [
+        word.replace(starting.PARTS, str(parts)).replace(starting.WORK, str(work))
+        for word in starting.booted(words)
+    ]
+    return subprocess.run(
+        command,
+        env={"PATH": os.path.dirname(sys.executable) + ":" + os.environ["PATH"], **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_same_files_make_the_same_parcel(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text("print(1)")
+    os.utime(tmp_path / "one" / "train.py", (1, 1))
+
+    first, second = _parcel(tmp_path / "one"), _parcel(tmp_path / "two")
+
+    assert first.names == second.names
+    assert first.maps == second.maps
+    (tmp_path / "two" / "train.py").write_text("print(2)")
+    assert _parcel(tmp_path / "two").names != first.names
+
+
+def test_a_large_folder_is_split_and_comes_out_whole(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    noise = random.Random(0).randbytes(3 * PART)
+    (code / "weights.bin").write_bytes(noise)
+    (code / "train.py").write_text(
+        "import hashlib; print(hashlib.sha256(open('weights.bin', 'rb').read()).hexdigest())"
+    )
+
+    parcel = _parcel(code)
+    ended = _run(parcel, tmp_path, "python", "train.py")
+
+    sizes = [sum(len(base64.b64decode(value)) for value in _data(one).values()) for one in parcel.maps]
+    assert len(sizes) == 4
+    assert max(sizes) <= PART
+    assert ended.stdout.strip() == hashlib.sha256(noise).hexdigest(), ended.stderr
+
+
+def test_a_folder_that_is_too_large_is_refused_with_its_largest_files(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print(1)")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.bin").write_bytes(random.Random(0).randbytes(9_000_000))
+
+    with pytest.raises(errors.BadInput) as refused:
+        _parcel(tmp_path)
+
+    assert "data/train.bin (8.58 MiB)" in str(refused.value)
+    assert "echo 'data/' >> " in refused.value.hint
+
+
+def test_a_script_finds_its_neighbours_its_arguments_and_bireme(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    (code / "src").mkdir(parents=True)
+    (code / "src" / "helper.py").write_text("NAME = 'helper'")
+    (code / "src" / "train.py").write_text(
+        "import os, sys, bireme, helper\n"
+        "print(helper.NAME, sys.argv, os.path.exists('src/helper.py'), bireme.__file__)"
+    )
+
+    ended = _run(_parcel(code, "src/train.py"), tmp_path, "python", "src/train.py", "--lr", "0.1")
+
+    assert ended.stdout.startswith("helper ['src/train.py', '--lr', '0.1'] True"), ended.stderr
+    assert "runtime.zip" in ended.stdout
+
+
+def test_a_module_is_run_as_one(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    (code / "pkg").mkdir(parents=True)
+    (code / "pkg" / "train.py").write_text("print(__name__, __package__)")
+    parcel = shipping.packed(folders.of_module("pkg.train", code))
+
+    ended = _run(parcel, tmp_path, "python", "-m", "pkg.train")
+
+    assert ended.stdout == "__main__ pkg\n", ended.stderr
+
+
+def test_an_error_is_told_in_the_termination_log_as_a_person_reads_it(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("def f():\n    raise ValueError('no such file')\nf()\n")
+    log = tmp_path / "termination-log"
+    log.touch()
+
+    ended = _run(_parcel(code), tmp_path, "python", "train.py", BIREME_LAST_WORDS=str(log))
+
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("ValueError: no such file\n")
+    report = podlives.report_of(log.read_text())
+    assert report is not None
+    assert report.error is not None
+    assert (report.error.type, report.error.message) == ("ValueError", "no such file")
+    assert "in f" in report.error.traceback
+    assert report.error.time > 1e9
+
+
+def test_a_long_traceback_keeps_its_end(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("def f(n):\n    g(n)\ndef g(n):\n    f(n - 1) if n else 1 / 0\nf(200)\n")
+    log = tmp_path / "termination-log"
+    log.touch()
+
+    _run(_parcel(code), tmp_path, "python", "train.py", BIREME_LAST_WORDS=str(log))
+
+    assert len(log.read_bytes()) < 4096
+    report = podlives.report_of(log.read_text())
+    assert report is not None
+    assert report.error is not None
+    assert report.error.line == "ZeroDivisionError: division by zero"
+
+
+def test_requirements_are_installed_before_the_script_and_said(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    _write_wheel(code / "tiny-1-py3-none-any.whl")
+    (code / "requirements.txt").write_text("--no-index\n./tiny-1-py3-none-any.whl\n")
+    (code / "train.py").write_text("import tiny; print(tiny.ANSWER)")
+    parcel = _parcel(code)
+
+    ended = _run(parcel, tmp_path, "python", "train.py", BIREME_REQUIREMENTS=parcel.requirements)
+
+    assert ended.stdout == "42\n", ended.stderr
+    assert "bireme: installing requirements.txt" in ended.stderr
+
+
+def test_requirements_that_cannot_be_installed_end_the_start_with_a_sentence(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "requirements.txt").write_text("--no-index\nthere-is-no-such-package\n")
+    (code / "train.py").write_text("print('never')")
+
+    ended = _run(_parcel(code), tmp_path, "python", "train.py", BIREME_REQUIREMENTS="requirements.txt")
+
+    assert (ended.returncode, ended.stdout) == (126, "")
+    assert "bireme: requirements.txt could not be installed" in ended.stderr
+
+
+def test_code_that_was_tampered_with_is_not_run(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print('never')")
+    parcel = _parcel(code)
+    _data(parcel.maps[0])["code.000"] = base64.b64encode(b"else").decode()
+
+    ended = _run(parcel, tmp_path, "python", "train.py")
+
+    assert (ended.returncode, ended.stdout) == (126, "")
+
+
+def test_a_manifest_mounts_the_code_and_starts_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print(1)")
+    parcel = _parcel(tmp_path)
+
+    changed = starting.with_code(MANIFEST, parcel)
+
+    spec = changed["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["command"] == ["sh", "-c", starting.BOOT, "python", "train.py", "--lr", "1"]
+    assert {one["name"]: one["mountPath"] for one in container["volumeMounts"]} == {
+        "bireme-parts": "/bireme/parts",
+        "bireme-work": "/bireme/work",
+    }
+    assert [one["configMap"]["name"] for one in spec["volumes"][0]["projected"]["sources"]] == list(
+        parcel.names
+    )
+    assert starting.unbooted(container["command"]) == ("python", "train.py", "--lr", "1")
+    assert MANIFEST["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"].keys() == {"containers"}
+
+
+def test_mpirun_starts_the_script_by_way_of_the_unpacking() -> None:
+    found = starting.booted(["mpirun", "-np", "2", "python", "train.py"])
+
+    assert found == ["mpirun", "-np", "2", "sh", "-c", starting.BOOT, "python", "train.py"]
+
+
+def _data(config_map: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = config_map["binaryData"]
+    return found
+
+
+def _write_wheel(path: Path) -> None:
+    info = "tiny-1.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("tiny.py", "ANSWER = 42")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")

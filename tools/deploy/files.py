@@ -1,0 +1,56 @@
+"""What stands in the files of `deploy/`."""
+
+from __future__ import annotations
+
+import yaml
+
+from bireme.operator import crds, installation
+from bireme.operator.installation import Object, Settings
+
+_MADE = "# Made by `make deploy`: change src/bireme/operator instead.\n"
+
+
+def files() -> dict[str, str]:
+    """The text of every file, by its path within the folder."""
+    settings = Settings()
+    definitions = {
+        f"crds/{crds.name(kind)}.yaml": _text(f"The custom resource {kind}.", crds.definition(kind))
+        for kind in crds.KINDS
+    }
+    parts = {
+        "namespace.yaml": _text("Where the operator lives.", installation.namespace(settings)),
+        "rbac.yaml": _text(
+            "What the operator may do, and what users may do with jobs.", *installation.rights(settings)
+        ),
+        "operator.yaml": _text("The operator, and its metrics.", *installation.workload(settings)),
+    }
+    return {
+        **definitions,
+        **parts,
+        "crds/kustomization.yaml": _kustomization("Only the job kinds.", [one[5:] for one in definitions]),
+        "kustomization.yaml": _kustomization(
+            "Everything: kubectl apply -k deploy", ["crds", *parts], namespace=settings.namespace
+        ),
+    }
+
+
+def _kustomization(purpose: str, resources: list[str], **more: object) -> str:
+    head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    return _text(purpose, {**head, **more, "resources": resources})
+
+
+def _text(purpose: str, *objects: Object) -> str:
+    documents = [
+        yaml.dump(
+            one, Dumper=_Plain, sort_keys=False, width=110, default_flow_style=False, allow_unicode=True
+        )
+        for one in objects
+    ]
+    return f"# {purpose}\n{_MADE}" + "---\n".join(documents)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes what is the same in two places twice: kubectl knows anchors, but people do not look for them."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True

@@ -1,0 +1,3 @@
+module bireme.io/tools/testcluster/pause
+
+go 1.25.0
