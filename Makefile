@@ -12,7 +12,7 @@ STAMPS := .venv/.stamps
 
 export UV_HTTP_TIMEOUT ?= 300
 
-.PHONY: help setup torch frameworks mpi demo test lint fmt soak bench deploy lock clean
+.PHONY: help setup torch frameworks mpi demo test cluster lint fmt soak bench deploy lock clean
 
 help:            ## Lists the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ lint: setup                         ## Checks format, style, types and import la
 fmt: setup                          ## Formats the code and applies safe fixes.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+cluster: setup                      ## Brings up a Kubernetes of two nodes; the first time it is built (10 minutes).
+	$(BIN)/python -m tools.testcluster up
 
 soak: setup frameworks              ## Hammers for a long time.
 	$(BIN)/pytest -m soak --timeout 0 -s

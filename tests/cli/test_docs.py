@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from bireme import errors
+from bireme.backends.kubernetes.clusterdoctor import ClusterFacts, TaintFact
+from bireme.cli import where
 from bireme.cli.main import VERBS, bireme
-from bireme.sdk import doctor, views
+from bireme.sdk import clusterhealth, doctor, views
 from bireme.sdk.client import Client
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -94,6 +96,9 @@ def test_every_error_code_is_documented_with_its_status(code: str) -> None:
         doctor.MachineView,
         doctor.Interpreter,
         doctor.Problem,
+        clusterhealth.ClusterView,
+        ClusterFacts,
+        TaintFact,
     ],
 )
 def test_every_field_of_json_is_documented(type: type[msgspec.Struct]) -> None:
@@ -106,7 +111,14 @@ def test_every_field_of_json_is_documented(type: type[msgspec.Struct]) -> None:
 
 
 def test_every_method_of_the_client_is_documented() -> None:
-    shared = {"find", "scene", "start", "checked", "watch"}
+    shared = {"scene", "start", "checked", "watch"}
     methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
 
     assert {name for name in methods - shared if f"| `{name}(" not in SDK} == set()
+
+
+def test_every_option_that_says_where_is_documented_once_for_all_verbs() -> None:
+    section = CLI.partition("## Where\n")[2].partition("\n## ")[0]
+
+    assert all(f"| `{option} " in section for option in where.OPTIONS)
+    assert all(f"`{verb}`" in section for verb in where.VERBS)

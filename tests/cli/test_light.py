@@ -34,6 +34,17 @@ def test_a_script_is_run_without_reading_yaml() -> None:
     assert "yaml" not in _loaded("import bireme.cli.run, bireme.sdk.client")
 
 
+@pytest.mark.parametrize("words", [["ps"], ["ps", "--all"], ["logs", "absent"], ["check", "-f", "absent"]])
+def test_verbs_of_this_machine_need_nothing_of_a_cluster(words: list[str], tmp_path: Path) -> None:
+    home = f"import os; os.environ['BIREME_HOME'] = {str(tmp_path)!r}"
+    program = f"{home}\nfrom bireme.cli.main import main\ntry: main({words!r})\nexcept SystemExit: pass"
+
+    loaded = _loaded(program)
+
+    assert "aiohttp" not in loaded
+    assert not any(name.startswith("bireme.backends.kubernetes") for name in loaded)
+
+
 def test_importing_bireme_imports_nothing_at_all() -> None:
     before, after = _loaded("pass"), _loaded("import bireme")
 

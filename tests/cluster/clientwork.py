@@ -18,6 +18,8 @@ from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.views import Meta
 
 LIMIT = 60.0
+MINE = "by=test"
+"""Chooses the objects of the tests: controllers put their own into every namespace."""
 
 
 class Settings(Struct, frozen=True):
@@ -29,7 +31,7 @@ class Settings(Struct, frozen=True):
 
 def told(name: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
     """A ConfigMap to be created."""
-    return {"metadata": {"name": name, "labels": labels or {}}, "data": data}
+    return {"metadata": {"name": name, "labels": {"by": "test", **(labels or {})}}, "data": data}
 
 
 def working(kubeconfig: Path, story: Callable[[Api, str], Coroutine[Any, Any, None]]) -> None:

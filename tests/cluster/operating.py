@@ -17,6 +17,7 @@ import yaml
 from tests.cluster.planes import Json, Plane
 
 ROOT = Path(__file__).parents[2]
+CRDS = sorted((ROOT / "deploy" / "crds").glob("*.kubeflow.org.yaml"))
 PATIENCE = 20.0
 RUNNING: Json = {
     "phase": "Running",
@@ -37,9 +38,9 @@ def until(true: Callable[[], Any], what: str = "") -> Any:
 class Operator:
     """A `bireme operator` of our own, as a process."""
 
-    def __init__(self, plane: Plane, log: Path, *options: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
         self._command = [
-            *(sys.executable, "-m", "bireme.cli", "operator", "--kubeconfig", str(plane.kubeconfig)),
+            *(sys.executable, "-m", "bireme.cli", "operator", "--kubeconfig", str(kubeconfig)),
             *("--health-port", "0", "--metrics-port", "0", *(options or ("--no-leader-elect",))),
         ]
         self.log = log
@@ -67,8 +68,8 @@ class Operator:
 
 
 @contextlib.contextmanager
-def operator(plane: Plane, log: Path, *options: str) -> Iterator[Operator]:
-    one = Operator(plane, log, *options)
+def operator(kubeconfig: Path, log: Path, *options: str) -> Iterator[Operator]:
+    one = Operator(kubeconfig, log, *options)
     one.start()
     try:
         yield one
@@ -115,7 +116,14 @@ class Jobs:
 
     def end(self, pod: str, code: int, container: str = "main", reason: str = "Error") -> None:
         ended = {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else reason}}
-        status = {"name": container, "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+        status = {
+            "name": container,
+            "image": "x",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": ended,
+        }
         self.play(pod, {"phase": "Failed" if code else "Succeeded", "containerStatuses": [status]})
 
     def conditions(self, job: str) -> list[str]:
@@ -142,7 +150,9 @@ class Jobs:
         return self.plane.asked("-n", self.namespace, *words, stdin=stdin)
 
 
-def manifest(kind: str, field: str, *, name: str = "mnist", policy: Json | None = None, **roles: Json) -> Json:
+def manifest(
+    kind: str, field: str, *, name: str = "mnist", policy: Json | None = None, **roles: Json
+) -> Json:
     """A manifest of a Kubeflow kind whose containers are called `main`."""
     specs = {type: {"template": template(), **(spec or {})} for type, spec in roles.items()}
     spec = {field: specs, **({"runPolicy": policy} if policy else {})}

@@ -5,28 +5,26 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.cluster.operating import Jobs, Operator, manifest, operator, template, until
+from tests.cluster.operating import CRDS, Jobs, Operator, manifest, operator, template, until
 from tests.cluster.planes import Json, Plane, plane
 
-CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Plane]:
     with plane("operator") as one:
-        for file in sorted(CRDS.glob("*.kubeflow.org.yaml")):
+        for file in CRDS:
             one.asked("apply", "-f", str(file))
         yield one
 
 
 @pytest.fixture(scope="module")
 def running(server: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    with operator(server, tmp_path_factory.mktemp("operator") / "log") as one:
+    with operator(server.kubeconfig, tmp_path_factory.mktemp("operator") / "log") as one:
         yield one
 
 
@@ -130,7 +128,9 @@ def test_an_evicted_worker_is_replaced(jobs: Jobs) -> None:
 
     until(lambda: "mnist-worker-1" in jobs.pods() and _uid(jobs, "mnist-worker-1") != first, "another pod")
     until(lambda: jobs.object("tfjob/mnist")["status"]["bireme"].get("evictions") == 1)
-    assert "TFJobRestarting: job mnist is restarting because Worker replica(s) failed." in jobs.events("mnist")
+    assert "TFJobRestarting: job mnist is restarting because Worker replica(s) failed." in jobs.events(
+        "mnist"
+    )
 
 
 def test_a_permanent_exit_code_fails_the_job(jobs: Jobs) -> None:
@@ -254,7 +254,11 @@ def test_a_job_that_another_manager_owns_is_left_alone(jobs: Jobs) -> None:
 def test_a_quota_that_is_used_up_is_told_in_a_condition(jobs: Jobs) -> None:
     quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
     jobs.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
-    jobs.patch("resourcequota/small", {"status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}, "--subresource=status")
+    jobs.patch(
+        "resourcequota/small",
+        {"status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}},
+        "--subresource=status",
+    )
 
     jobs.create(workers(2))
 

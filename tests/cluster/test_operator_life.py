@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.operating import Jobs, Operator, operator, until
+from tests.cluster.operating import CRDS, Jobs, Operator, operator, until
 from tests.cluster.planes import Plane, plane
-from tests.cluster.test_operator import CRDS, workers
+from tests.cluster.test_operator import workers
 
 LEASE = "lease/bireme-operator"
 
@@ -17,7 +17,7 @@ LEASE = "lease/bireme-operator"
 @pytest.fixture(scope="module")
 def server() -> Iterator[Plane]:
     with plane("life") as one:
-        for file in sorted(CRDS.glob("*.kubeflow.org.yaml")):
+        for file in CRDS:
             one.asked("apply", "-f", str(file))
         one.asked("create", "namespace", "bireme-system")
         yield one
@@ -33,7 +33,7 @@ def watches(one: Operator) -> bool:
 
 def test_a_killed_operator_is_followed_by_one_that_carries_on(server: Plane, tmp_path: Path) -> None:
     jobs = Jobs(server, "killed")
-    with operator(server, tmp_path / "log") as one:
+    with operator(server.kubeconfig, tmp_path / "log") as one:
         jobs.create(workers(2, restart="OnFailure"))
         jobs.pods_are("mnist-worker-0", "mnist-worker-1")
         jobs.run("mnist-worker-0", "mnist-worker-1")
@@ -54,9 +54,9 @@ def test_a_killed_operator_is_followed_by_one_that_carries_on(server: Plane, tmp
 def test_of_two_operators_one_acts_and_the_other_follows_when_it_leaves(
     server: Plane, tmp_path: Path
 ) -> None:
-    with operator(server, tmp_path / "first", "--leader-elect") as first:
+    with operator(server.kubeconfig, tmp_path / "first", "--leader-elect") as first:
         until(lambda: leads(first), "the first to lead")
-        with operator(server, tmp_path / "second", "--leader-elect") as second:
+        with operator(server.kubeconfig, tmp_path / "second", "--leader-elect") as second:
             until(lambda: any(line["message"] == "waiting for the lead" for line in second.lines()))
             assert not watches(second)
 
@@ -68,7 +68,7 @@ def test_of_two_operators_one_acts_and_the_other_follows_when_it_leaves(
 
 
 def test_an_operator_that_lost_its_lease_stops(server: Plane, tmp_path: Path) -> None:
-    with operator(server, tmp_path / "log", "--leader-elect") as one:
+    with operator(server.kubeconfig, tmp_path / "log", "--leader-elect") as one:
         until(lambda: watches(one), "the operator to act")
 
         taken = '{"spec": {"holderIdentity": "somebody-else", "leaseDurationSeconds": 60}}'
@@ -82,7 +82,7 @@ def test_an_operator_that_lost_its_lease_stops(server: Plane, tmp_path: Path) ->
 def test_only_the_chosen_namespaces_are_served(server: Plane, tmp_path: Path) -> None:
     ours, theirs = Jobs(server, "ours"), Jobs(server, "theirs")
     options = ("--no-leader-elect", "--namespace", "ours")
-    with operator(server, tmp_path / "log", *options):
+    with operator(server.kubeconfig, tmp_path / "log", *options):
         theirs.create(workers(1))
         ours.create(workers(1))
 

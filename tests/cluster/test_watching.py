@@ -13,13 +13,13 @@ from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.watching import Cache
 from bireme.errors import BadInput
-from tests.cluster.clientwork import Settings, at_port, crd, line, told, working
+from tests.cluster.clientwork import MINE, Settings, at_port, crd, line, told, working
 
 Told = list[tuple[Settings | None, Settings | None]]
 
 
 @asynccontextmanager
-async def caching(api: Api, where: str, labels: str = "") -> AsyncIterator[tuple[Cache[Settings], Told]]:
+async def caching(api: Api, where: str, labels: str = MINE) -> AsyncIterator[tuple[Cache[Settings], Told]]:
     """Runs a cache of a resource, and keeps what it told."""
     news: Told = []
     cache = Cache(api, where, Settings, lambda old, new: news.append((old, new)), labels=labels)
@@ -135,7 +135,7 @@ def test_a_kind_is_watched_from_the_moment_it_is_installed(kubeconfig: Path) -> 
         thing = {
             "apiVersion": "example.com/v1",
             "kind": made["spec"]["names"]["kind"],
-            "metadata": {"name": "a"},
+            "metadata": told("a")["metadata"],
         }
         async with caching(api, things) as (cache, _):
             with pytest.raises(BadInput, match="does not know"):
@@ -160,7 +160,7 @@ def test_hundreds_of_pods_are_cached_while_they_are_created(kubeconfig: Path) ->
         async def sender(cache: Cache[Settings]) -> None:
             for number in numbers:
                 body = {
-                    "metadata": {"name": f"p{number}"},
+                    "metadata": told(f"p{number}")["metadata"],
                     "spec": {"containers": [{"name": "main", "image": "none"}]},
                 }
                 cache.learn(await api.create(pods, body, Settings))

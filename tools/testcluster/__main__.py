@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from tools.testcluster import building, clusters
 from tools.testcluster.clusters import Wish
@@ -97,9 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.set_defaults(verb=_kubeconfig)
 
     verb = verbs.add_parser("load-image", parents=[named], help="load images onto every node")
-    verb.add_argument(
-        "images", nargs="+", metavar="IMAGE", help="a tar file, or python, openmpi, openmpi-ssh"
-    )
+    verb.add_argument("images", nargs="+", type=Path, metavar="FILE", help="a tar file with images")
     verb.set_defaults(verb=_load_image)
 
     for word, action, told in (

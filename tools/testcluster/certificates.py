@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.testcluster.places import ClusterError
+from tools.testcluster.places import ClusterError, Missing
 
 DAYS = "3650"
 # Without a file of its own, openssl obeys the machine's openssl.cnf, which makes every leaf an authority.
@@ -100,6 +100,6 @@ def _openssl(*words: str) -> None:
     try:
         answer = subprocess.run(["openssl", *words], capture_output=True, text=True)
     except FileNotFoundError:
-        raise ClusterError("openssl is not installed: sudo apt-get install openssl") from None
+        raise Missing("openssl is not installed: sudo apt-get install openssl") from None
     if answer.returncode != 0:
         raise ClusterError(f"openssl {words[0]} failed: {answer.stderr.strip()}")

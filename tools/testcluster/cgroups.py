@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from pathlib import Path
 
+from tools.testcluster.places import ClusterError
 from tools.testcluster.processes import until
 
 PREFIX = "bireme-testcluster"
@@ -49,7 +51,9 @@ def make(name: str) -> list[Path]:
 def remove(name: str) -> None:
     """Remove a group and all below it, when its last process is gone."""
     for root in _roots():
-        until(lambda path=root / name: _removed(path), 10.0, pause=0.02)  # type: ignore[misc]
+        path = root / name
+        if not until(functools.partial(_removed, path), 10.0, pause=0.02):
+            raise ClusterError(f"{path} could not be removed: something still runs in it")
 
 
 def left() -> list[Path]:

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.testcluster import cgroups, debian, images, loading, nodes, processes, starting
+from tools.testcluster import cgroups, debian, loading, nodes, processes, starting, stocking
 from tools.testcluster.building import Tell, build, tell
 from tools.testcluster.nodeprograms import Seat
-from tools.testcluster.places import ClusterError, Home
+from tools.testcluster.places import ClusterError, Home, Missing
 from tools.testcluster.probing import Probe
 from tools.testcluster.states import State, load
 
@@ -30,13 +30,13 @@ class Wish:
 def up(name: str, wish: Wish, tell: Tell = tell) -> bool:
     """Bring a cluster up; tell whether it had to be started."""
     home = Home(name)
-    if wish.nodes:
-        prepare_for_nodes(tell)
-    program = build("kubernetes", tell)
     with home.locked():
         if _runs(home, wish):
             return False
         _remove(home)
+        if wish.nodes:
+            prepare_for_nodes(tell)
+        program = build("kubernetes", tell)
         began = time.monotonic()
         try:
             _start(home, wish, program)
@@ -54,15 +54,16 @@ def down(name: str) -> bool:
     with home.locked():
         there = home.folder.exists()
         _remove(home)
+        home.lock.unlink()
     return there
 
 
-def load_images(name: str, archives: list[str]) -> None:
-    """Load images onto the nodes of a cluster: tar files, or ours by their short names."""
+def load_images(name: str, archives: list[Path]) -> None:
+    """Load images from tar files onto the nodes of a cluster, which have ours from the start."""
     state = _state(name)
     if not state.nodes:
         raise ClusterError(f"cluster {name} is a control plane only, which has no place for images")
-    loading.load(state, [Path(one) if os.path.exists(one) else images.image(one) for one in archives])
+    loading.load(state, archives)
 
 
 def kill_node(name: str, node: str) -> None:
@@ -110,12 +111,11 @@ def kubectl() -> Path:
 def prepare_for_nodes(tell: Tell = tell) -> None:
     """Bring what a cluster with nodes needs beside Kubernetes, or say what is missing."""
     if sys.platform != "linux":
-        raise ClusterError("a cluster with nodes needs Linux")
+        raise Missing("a cluster with nodes needs Linux")
     if os.geteuid() != 0:
-        raise ClusterError("a cluster with nodes needs root, for namespaces and containers")
+        raise Missing("a cluster with nodes needs root, for namespaces and containers")
     debian.install_missing(tell)
-    for name in ("pause", "python"):
-        images.image(name, tell)
+    stocking.stock(tell)
 
 
 def _runs(home: Home, wish: Wish) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.testcluster.building import Tell
-from tools.testcluster.places import ClusterError
+from tools.testcluster.places import ClusterError, Missing
 
 # Each program that a node needs, and the package that brings it.
 PROGRAMS = {
@@ -59,9 +59,9 @@ def install_missing(tell: Tell) -> None:
         return
     wanted = " ".join(packages)
     if os.geteuid() != 0:
-        raise ClusterError(f"a cluster with nodes needs root, and these packages: {wanted}")
+        raise Missing(f"a cluster with nodes needs root, and these packages: {wanted}")
     if not shutil.which("apt-get"):
-        raise ClusterError(f"this machine has no apt-get; install what Debian calls {wanted}")
+        raise Missing(f"this machine has no apt-get; install what Debian calls {wanted}")
     tell(f"installing {wanted}")
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for words in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", *packages]):

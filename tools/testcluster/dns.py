@@ -28,7 +28,6 @@ def coredns(layout: Layout) -> list[str]:
     kubernetes {ZONES} {{
         kubeconfig {kubeconfig} {layout.home.name}
         pods insecure
-        ttl 30
     }}
     cache 30
     loadbalance

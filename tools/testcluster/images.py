@@ -62,7 +62,7 @@ STAGES = (
         ("python3", "python3-pip", "libgomp1", "libstdc++6", "bash", "coreutils", "dash", "grep", "sed",
          "hostname", "procps", "base-files", "base-passwd", "netbase", "libc-bin"),
         files={"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n"},
-        links={"usr/bin/python": "python3", "usr/bin/sh": "dash"},
+        links={"usr/bin/python": "python3", "usr/bin/sh": "dash", "usr/bin/which": "which.debianutils"},
         commands=(
             ("cp", "/usr/share/base-passwd/passwd.master", "/etc/passwd"),
             ("cp", "/usr/share/base-passwd/group.master", "/etc/group"),
@@ -75,9 +75,15 @@ STAGES = (
     Stage(
         "openmpi",
         OPEN_MPI,
-        ("openmpi-bin", "python3-mpi4py", "libhwloc15"),
+        ("openmpi-bin", "python3-mpi4py", "python3-numpy", "libhwloc15"),
         links={"usr/bin/mpirun": "orterun", "usr/bin/mpiexec": "orterun"},
-        commands=((*_COMPILE, "/usr/lib/python3"),),
+        commands=(
+            # Scripts of the packages would put these libraries where they are looked for.
+            ("sh", "-c", "cd /usr/lib/*-linux-gnu && ln -s blas/libblas.so.3 lapack/liblapack.so.3 ."),
+            ("sh", "-c", "rm /usr/lib/*/openmpi/lib/openmpi3/mca_mtl_psm.so"),
+            ("python3", "-c", "import numpy, mpi4py"),
+            (*_COMPILE, "/usr/lib/python3"),
+        ),
         without=("openssh",),
     ),
     Stage(
@@ -93,15 +99,14 @@ STAGES = (
         command=("/usr/sbin/sshd", "-De"),
     ),
 )  # fmt: skip
+NAMES = ("pause", *(stage.name for stage in STAGES))
 
 
 def image(name: str, tell: Tell = tell) -> Path:
     """Return the tar file of an image, which is made first where it is not yet."""
     path = _folder() / f"{name}.tar"
-    if name not in {"pause", *(stage.name for stage in STAGES)}:
-        raise ClusterError(
-            f"no image is called {name}; there are pause, {', '.join(one.name for one in STAGES)}"
-        )
+    if name not in NAMES:
+        raise ClusterError(f"no image is called {name}; there are {', '.join(NAMES)}")
     if path.exists():
         return path
     with locked(_folder().with_suffix(".lock")):
@@ -111,13 +116,17 @@ def image(name: str, tell: Tell = tell) -> Path:
     return path
 
 
-def make(path: Path, reference: str, files: dict[str, Path], start: Start, tell: Tell = tell) -> Path:
-    """Make an image of one's own: the Python image, with some files and folders laid over it."""
-    image("python", tell)
+def make(
+    path: Path, reference: str, files: dict[str, Path], start: Start, tell: Tell = tell, base: str = "python"
+) -> Path:
+    """Make an image of one's own: the Python image, or another of ours, with some files laid over it."""
+    image(base, tell)
+    names = [stage.name for stage in STAGES]
+    below = [_folder() / f"{name}.layer" for name in names[: names.index(base) + 1]]
     with tempfile.TemporaryDirectory() as scratch:
         lay_out(Path(scratch, "root"), files)
         write_layer(Path(scratch, "layer"), Path(scratch, "root"))
-        write_image(path, reference, [_folder() / "python.layer", Path(scratch, "layer")], start)
+        write_image(path, reference, [*below, Path(scratch, "layer")], start)
     return path
 
 

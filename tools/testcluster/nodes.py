@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from tools.testcluster import cgroups, processes
@@ -55,8 +55,8 @@ class Plan:
     cpus: int = 0
 
 
-def start(home: Home, plan: Plan, *, isolated: bool) -> list[Process]:
-    """Start a node's first process; return it and its guardian, which dies with it."""
+def start(home: Home, plan: Plan, remember: Callable[[Process], None], *, isolated: bool) -> None:
+    """Start a node's first process and its guardian; either of them dies with the other."""
     folder = home.node(plan.name)
     folder.mkdir(parents=True, exist_ok=True)
     (home.logs / plan.name).mkdir(parents=True, exist_ok=True)
@@ -75,12 +75,14 @@ def start(home: Home, plan: Plan, *, isolated: bool) -> list[Process]:
             sys.executable, "-I", "-S", str(HERE / "nodeinit.py"), str(folder / "plan.json"),
         ],
         log,
+        processes.bare_environ(),
     )  # fmt: skip
+    remember(guardian)
     if not processes.until(lambda: pid_file.exists() or not processes.alive(guardian), 20.0, pause=0.01):
         raise ClusterError(f"node {plan.name} did not start: {log.read_text().strip()}")
     if not pid_file.exists():
         raise ClusterError(f"node {plan.name} could not be made: {log.read_text().strip()}")
-    return [guardian, processes.identify(plan.name, int(pid_file.read_text()))]
+    remember(processes.identify(plan.name, int(pid_file.read_text())))
 
 
 def plug_in(control: Process, node: Process) -> None:

@@ -17,6 +17,10 @@ class ClusterError(Exception):
     """Says in a sentence what is missing or went wrong."""
 
 
+class Missing(ClusterError):
+    """Says what this machine lacks; nothing went wrong."""
+
+
 def cache() -> Path:
     """Return the folder outside the checkout that holds what is built once."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -57,15 +61,30 @@ class Home:
     def node(self, name: str) -> Path:
         return self.folder / "nodes" / name
 
+    @property
+    def lock(self) -> Path:
+        return self.folder.with_suffix(".lock")
+
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Let one process at a time change the cluster."""
-        return locked(cache() / "clusters" / f"{self.name}.lock")
+        return locked(self.lock)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with the process at the latest."""
+    """Hold a lock that ends with the process at the latest; whoever holds it may remove its file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    while True:
+        with open(path, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # A lock on a file that was removed meanwhile keeps nobody out.
+            if _is_at(path, file.fileno()):
+                yield
+                return
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

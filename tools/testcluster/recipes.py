@@ -67,4 +67,31 @@ TRAINING_OPERATOR = Recipe(
     checksum="h1:aaSHqskOtCY8Dn8sVd+l9p5XAczW6O0nYMPjVLAw/lc=",
 )
 
-RECIPES = {one.name: one for one in (KUBERNETES, PAUSE, KWOK, TRAINING_OPERATOR)}
+KUEUE = Recipe(
+    name="kueue",
+    version="v0.14.0",
+    package="./cmd/kueue",
+    module="sigs.k8s.io/kueue",
+    checksum="h1:lDR34L42/k17opLfkZbZ+taymLaPpryj3ZBbvKqs/N4=",
+)
+
+SCHEDULER_PLUGINS = Recipe(
+    name="scheduler-plugins",
+    version="v0.34.1-devel",
+    package="./cmd/scheduler",
+    module="sigs.k8s.io/scheduler-plugins",
+    checksum="h1:tT0/rFgjM7+VVDTKkcjA/XxhpYgRyq+RV0P7QW1Pxvo=",
+)
+
+MPI_OPERATOR = Recipe(
+    name="mpi-operator",
+    version="v0.6.0",
+    package="./cmd/mpi-operator",
+    module="github.com/kubeflow/mpi-operator",
+    checksum="h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys=",
+)
+
+RECIPES = {
+    one.name: one
+    for one in (KUBERNETES, PAUSE, KWOK, TRAINING_OPERATOR, KUEUE, SCHEDULER_PLUGINS, MPI_OPERATOR)
+}

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.testcluster import controlplane, dns, images, loading, nodeprograms, nodes, processes
+from tools.testcluster import controlplane, dns, nodeprograms, nodes, processes, stocking
 from tools.testcluster.certificates import write_kubeconfig
 from tools.testcluster.controlplane import Layout
 from tools.testcluster.nodeprograms import CONTROL_ADDRESS, Seat
@@ -29,15 +29,12 @@ def start_control_plane(home: Home, program: Path, *, controller_manager: bool) 
     controlplane.make_certificates(layout, {})
     write_kubeconfig(home.kubeconfig, layout.server, home.certificates, "admin", home.name)
     state = State(home, api)
-    state.add(processes.spawn("etcd", controlplane.etcd(layout), home.logs / "etcd.log"))
-    state.add(
-        processes.spawn("kube-apiserver", controlplane.apiserver(layout), home.logs / "kube-apiserver.log")
-    )
+    _spawn(state, "etcd", controlplane.etcd(layout))
+    _spawn(state, "kube-apiserver", controlplane.apiserver(layout))
     probe = Probe(home.kubeconfig)
     _await(state, "the API server", probe.ready)
     if controller_manager:
-        name = "kube-controller-manager"
-        state.add(processes.spawn(name, controlplane.controller_manager(layout), home.logs / f"{name}.log"))
+        _spawn(state, "kube-controller-manager", controlplane.controller_manager(layout))
         _await(state, "the default service account", probe.has_service_account)
 
 
@@ -49,13 +46,11 @@ def start_cluster(home: Home, program: Path, count: int) -> None:
     [port] = _free_ports(1)
     write_kubeconfig(home.kubeconfig, f"https://127.0.0.1:{port}", home.certificates, "admin", home.name)
     state = State(home, port, {seat.name: seat.address for seat in seats})
-    for process in nodes.start(home, _control_plan(layout, seats), isolated=False):
-        state.add(process)
+    nodes.start(home, _control_plan(layout, seats), state.add, isolated=False)
     control = state.processes[CONTROL]
-    state.add(processes.spawn("forwarder", _forwarder(port, control.pid), home.logs / "forwarder.log"))
+    _spawn(state, "forwarder", _forwarder(port, control.pid))
     for seat in seats:
         start_node(state, layout, seat)
-    loading.load(state, [images.image("pause"), images.image("python")])
     probe = Probe(home.kubeconfig)
     _await(state, "the API server", probe.ready)
     dns.make_objects(probe, CONTROL_ADDRESS)
@@ -67,14 +62,19 @@ def start_cluster(home: Home, program: Path, count: int) -> None:
 def start_node(state: State, layout: Layout, seat: Seat) -> None:
     """Start one node, new or after a power loss, and plug it in."""
     seats = [Seat(number) for number in range(1, len(state.nodes) + 1)]
-    for process in nodes.start(state.home, nodeprograms.plan(layout, seat, seats), isolated=True):
-        state.add(process)
+    state.home.node(seat.name).mkdir(parents=True, exist_ok=True)
+    stocking.give(stocking.stock(), state.home.node(seat.name) / "containerd")
+    nodes.start(state.home, nodeprograms.plan(layout, seat, seats), state.add, isolated=True)
     nodes.plug_in(state.processes[CONTROL], state.processes[seat.name])
 
 
 def layout_of(home: Home, program: Path) -> Layout:
     """Return where a control plane in namespaces of its own listens."""
     return Layout(home, program, CONTROL_ADDRESS, API_PORT, 2379, 2380)
+
+
+def _spawn(state: State, name: str, command: list[str]) -> None:
+    state.add(processes.spawn(name, command, state.home.logs / f"{name}.log", processes.bare_environ()))
 
 
 def _control_plan(layout: Layout, seats: list[Seat]) -> Plan:

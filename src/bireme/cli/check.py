@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from bireme.cli import manifests, text
+from bireme.cli import manifests, text, where
 from bireme.cli.opening import as_json, print_json, print_lines, say
-from bireme.sdk.client import Client
+from bireme.sdk.places import Backend
 from bireme.sdk.views import CheckedJob
 
 
@@ -17,9 +17,11 @@ from bireme.sdk.views import CheckedJob
 def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> None:
     """Says whether manifests are valid, and what stands in the way of running them here.
 
-    Exits with 2 if one is not valid. What only this machine lacks is said, and is no error.
+    Exits with 2 if one is not valid. What only this machine lacks is said, and is no error. With
+    --on kubernetes the API server is asked, which changes nothing either.
     """
-    client = Client()
+    chosen = where.chosen()
+    client = chosen.client()
     view = client.checked(manifests.ordered(client, files, more))
     if as_json:
         print_json(view)
@@ -27,12 +29,13 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
     for warning in view.warnings:
         say(f"warning: {warning}")
     for job in view.jobs:
-        print_lines(_lines(job))
+        print_lines(_lines(job, client.places.backend))
 
 
-def _lines(job: CheckedJob) -> list[str]:
+def _lines(job: CheckedJob, backend: Backend) -> list[str]:
     roles = ", ".join(f"{count} {role}" for role, count in job.replicas.items())
     lines = [f"{job.file}:{job.line}: {job.kind} {job.name} is valid ({roles})"]
     if job.here:
-        lines += text.indented(["to run it on this machine, more is needed:", *job.here.splitlines()], "  ")
+        place = "on this machine" if backend is Backend.LOCAL else "in the cluster"
+        lines += text.indented([f"to run it {place}, more is needed:", *job.here.splitlines()], "  ")
     return lines + [f"  note: {note}" for note in job.notes]

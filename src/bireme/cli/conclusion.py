@@ -15,7 +15,7 @@ from bireme.cli.screen import Screen
 from bireme.cli.terminal import Terminal, columns
 from bireme.model.status import Phase
 from bireme.sdk.client import JobHandle
-from bireme.sdk.following import Watch
+from bireme.sdk.places import Following
 from bireme.sdk.views import Finding, JobView
 
 
@@ -69,11 +69,11 @@ def status_of(views: Sequence[JobView]) -> int:
     return 0 if all(view.phase is Phase.SUCCEEDED for view in views) else errors.Interrupted.exit_status
 
 
-def _over(handles: Sequence[JobHandle], watches: Sequence[Watch], quiet: bool) -> int:
+def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: bool) -> int:
     there = [watch for watch in watches if watch.exists()]
     for watch in watches:
         if watch not in there:
-            say(f"{watch.run.id} was removed while it ran")
+            say(f"{watch.id} was removed while it ran")
     views = [one.view() for one, watch in zip(handles, watches, strict=True) if watch in there]
     # The failed ones last: the first error is what is read first.
     for view in sorted(views, key=lambda view: view.phase is Phase.FAILED):
@@ -122,7 +122,7 @@ def _screen(here: Terminal, live: bool, quiet: bool) -> Screen:
     )
 
 
-def _prefixes(watches: Sequence[Watch], here: Terminal) -> Prefixes:
+def _prefixes(watches: Sequence[Following], here: Terminal) -> Prefixes:
     return Prefixes([watch.job for watch in watches], colour=here.colour)
 
 

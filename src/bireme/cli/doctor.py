@@ -1,4 +1,4 @@
-"""`bireme doctor`: what does this machine offer."""
+"""`bireme doctor`: what does this machine, or a cluster, offer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ import click
 from bireme.cli import render_doctor
 from bireme.cli.opening import as_json, opened, print_json, print_lines, say
 from bireme.sdk import doctor, warm
+from bireme.sdk.client import Client
+from bireme.sdk.places import Backend
 
 
-@click.command("doctor", short_help="Say what this machine offers, and what is missing.")
+@click.command("doctor", short_help="Say what this machine or a cluster offers, and what is missing.")
 @click.option("--python", metavar="PROGRAM", help="The interpreter.  [default: the active environment's]")
 @click.option("--end-warm", is_flag=True, help="End the warm interpreters, and give their memory back.")
 @as_json
 def command(python: str | None, end_warm: bool, as_json: bool) -> None:
-    """Says what this machine offers: cpu, memory, GPUs, cgroups, MPI, frameworks, and what is missing."""
+    """Says what this machine offers: cpu, memory, GPUs, cgroups, MPI, frameworks, and what is missing.
+
+    With --on kubernetes: what a cluster offers, who carries on its jobs, and what stands in their way.
+    """
     client = opened()
+    if client.places.backend is Backend.KUBERNETES:
+        _examine_cluster(client, as_json)
+        return
     if end_warm:
         count = warm.end(client.home)
         say(f"ended {count} warm interpreter{'' if count == 1 else 's'}")
@@ -26,3 +34,14 @@ def command(python: str | None, end_warm: bool, as_json: bool) -> None:
         print_json(view)
     else:
         print_lines(render_doctor.shown(view))
+
+
+def _examine_cluster(client: Client, as_json: bool) -> None:
+    from bireme.cli import render_cluster  # here, because they need an extra
+    from bireme.sdk import clusterhealth
+
+    view = clusterhealth.examine(client.places.cluster())
+    if as_json:
+        print_json(view)
+    else:
+        print_lines(render_cluster.shown(view))

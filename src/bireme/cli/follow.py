@@ -14,8 +14,8 @@ from bireme.cli import render_diagnosis
 from bireme.cli.render_lines import Prefixes, status_line
 from bireme.cli.screen import Screen
 from bireme.sdk import following
-from bireme.sdk.following import Glance, Watch
-from bireme.sdk.views import LogLine
+from bireme.sdk.places import Following
+from bireme.sdk.views import Glance, LogLine
 
 SECOND_THOUGHTS = 2.0
 """Seconds within which a second Ctrl-C stops the job."""
@@ -59,7 +59,7 @@ def noted() -> Iterator[Signals]:
             signal.signal(number, handler)
 
 
-def follow(watches: Sequence[Watch], screen: Screen, prefixes: Prefixes, signals: Signals) -> Ending:
+def follow(watches: Sequence[Following], screen: Screen, prefixes: Prefixes, signals: Signals) -> Ending:
     """Shows lines and state until every job is over, or somebody asks to end."""
     telling = _Telling(watches, screen, prefixes)
     pace = following.Pace()
@@ -95,7 +95,7 @@ def thinks_again(signals: Signals) -> bool:
 class _Telling:
     """What was told so far, so that nothing is told twice."""
 
-    def __init__(self, watches: Sequence[Watch], screen: Screen, prefixes: Prefixes) -> None:
+    def __init__(self, watches: Sequence[Following], screen: Screen, prefixes: Prefixes) -> None:
         self._watches = watches
         self._screen = screen
         self._prefixes = prefixes
@@ -136,7 +136,7 @@ class _Telling:
         if self._screen.is_live:
             self._screen.status(status_line(glances, self._current(), now - self._begin))
 
-    def _news(self, watch: Watch, glance: Glance) -> None:
+    def _news(self, watch: Following, glance: Glance) -> None:
         """Says in a line what a person would ask about: why it waits, and why it began again."""
         before = self._before.get(glance.id)
         self._before[glance.id] = glance

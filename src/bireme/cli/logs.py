@@ -12,11 +12,11 @@ import msgspec
 
 from bireme import errors
 from bireme.cli import times
-from bireme.cli.opening import as_json, one_name, opened
+from bireme.cli.opening import as_json, one_name, opened, say
 from bireme.cli.render_lines import Prefixes
 from bireme.cli.terminal import this_terminal
 from bireme.sdk import following
-from bireme.sdk.following import Watch
+from bireme.sdk.places import Following
 from bireme.sdk.views import LogLine, LogRecord
 
 _BATCH = 1000
@@ -41,16 +41,18 @@ def command(
     prefixes = Prefixes([watch.job], colour=this_terminal().colour)
     show = _as_json if as_json else (prefixes.line if replica is None else _bare)
     try:
-        _print(watch.drain(), show)
+        printed = _print(watch.drain(), show)
         if follow:
             _follow(watch, show)
+        elif not printed and (why := watch.silence()):
+            say(why)
     except KeyboardInterrupt:
         sys.exit(errors.Interrupted.exit_status)
     finally:
         watch.close()
 
 
-def _follow(watch: Watch, show: Callable[[LogLine], str]) -> None:
+def _follow(watch: Following, show: Callable[[LogLine], str]) -> None:
     pace = following.Pace()
     while watch.exists() and not watch.is_over():
         lines = watch.poll()
@@ -60,11 +62,14 @@ def _follow(watch: Watch, show: Callable[[LogLine], str]) -> None:
     _print(watch.drain(), show)
 
 
-def _print(lines: Iterable[LogLine], show: Callable[[LogLine], str]) -> None:
-    left = iter(lines)
+def _print(lines: Iterable[LogLine], show: Callable[[LogLine], str]) -> int:
+    """Prints lines and returns how many there were."""
+    left, count = iter(lines), 0
     while batch := list(islice(left, _BATCH)):
+        count += len(batch)
         sys.stdout.write("".join(f"{show(line)}\n" for line in batch))
         sys.stdout.flush()
+    return count
 
 
 def _bare(line: LogLine) -> str:

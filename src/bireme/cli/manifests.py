@@ -41,6 +41,7 @@ def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Or
         orders=tuple(order for one in found for order in one.orders),
         read=tuple(read for one in found for read in one.read),
         warnings=tuple(warning for one in found for warning in one.warnings),
+        beside=tuple(each for one in found for each in one.beside),
     )
 
 

@@ -7,6 +7,7 @@ import sys
 import click
 import msgspec
 
+from bireme.cli import where
 from bireme.cli.terminal import columns, this_terminal
 from bireme.sdk.client import Client
 
@@ -16,8 +17,8 @@ as_json = click.option(
 
 
 def opened() -> Client:
-    """A client; says which jobs it found without a runner, and carried on."""
-    client = Client()
+    """A client of the place that is chosen; says which jobs it found without a runner, and carried on."""
+    client = where.chosen().client()
     for id in client.revive():
         say(f"resumed {id}: its runner had died")
     return client
@@ -47,7 +48,8 @@ def table_width() -> int | None:
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The names that a shell may offer; a shell must never see an error of ours."""
     try:
-        return [job.id for job in Client().jobs(all=True) if job.id.startswith(incomplete)]
+        jobs = where.chosen().client().jobs(all=True)
+        return [job.id for job in jobs if job.id.startswith(incomplete)]
     except Exception:
         return []
 

@@ -16,13 +16,16 @@ from bireme.sdk.views import JobList
 @click.option("-a", "--all", "every", is_flag=True, help="Also those that have ended.")
 @as_json
 def command(every: bool, as_json: bool) -> None:
-    """Lists the jobs that have not ended, the newest first, and why they wait."""
+    """Lists the jobs that have not ended, here and in clusters, the newest first, and why they wait."""
     client = opened()
-    jobs = JobList(jobs=client.jobs(all=every), warm=warm.zygotes(client.home))
+    found = client.jobs(all=every)
+    jobs = JobList(jobs=found, warm=warm.zygotes(client.home), unreached=client.unreached)
     if as_json:
         print_json(jobs)
         return
     print_lines(render_jobs.listed(jobs, time.time(), table_width()))
+    for sentence in jobs.unreached:
+        say(sentence)
     if not jobs.jobs:
         say(
             "there are no jobs"

@@ -16,8 +16,12 @@ MOST_EVENTS = 20
 
 def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
     """A table of jobs, and below it the warm interpreters with their memory."""
+    header = ["NAME", "KIND", "PHASE", "READY", "RESTARTS", "AGE", "WHY"]
     rows = [_row(job, now) for job in jobs.jobs]
-    lines = text.table(("NAME", "KIND", "PHASE", "READY", "RESTARTS", "AGE", "WHY"), rows, columns)
+    if any(job.context or job.namespace for job in jobs.jobs):
+        header.insert(1, "WHERE")
+        rows = [[row[0], job.where, *row[1:]] for row, job in zip(rows, jobs.jobs, strict=True)]
+    lines = text.table(header, rows, columns)
     return lines + ([""] if lines and jobs.warm else []) + [warm(one) for one in jobs.warm]
 
 
@@ -32,7 +36,7 @@ def shown(job: JobView, now: float) -> list[str]:
         f"{job.id}  {job.kind}  {job.phase}{_ready(job)}",
         *_facts(job, now),
         "",
-        *_replicas(job.replicas, now),
+        *_replicas(job, now),
     ]
     if job.conditions:
         lines += ["", *_conditions(job)]
@@ -99,7 +103,12 @@ def _facts(job: JobView, now: float) -> list[str]:
 def _resources(job: JobView) -> str:
     roles = ", ".join(f"{role.replicas} {role.type}" for role in job.roles)
     claimed = amount(job.resources)
-    return f"{roles}: {claimed}" if claimed else f"{roles}: one cpu each, as nothing is asked for"
+    if claimed:
+        return f"{roles}: {claimed}"
+    # Here a rank without requests counts as one cpu; a cluster's scheduler counts it as nothing.
+    return (
+        f"{roles}: nothing is asked for" if job.context else f"{roles}: one cpu each, as nothing is asked for"
+    )
 
 
 def _ran(job: JobView, now: float) -> str:
@@ -109,7 +118,7 @@ def _ran(job: JobView, now: float) -> str:
     return text.duration(end - job.started)
 
 
-def _replicas(replicas: Sequence[ReplicaView], now: float) -> list[str]:
+def _replicas(job: JobView, now: float) -> list[str]:
     rows = [
         (
             one.short,
@@ -118,13 +127,14 @@ def _replicas(replicas: Sequence[ReplicaView], now: float) -> list[str]:
             "yes" if one.ready else "no",
             str(one.restarts),
             "-" if one.exit_code is None else str(one.exit_code),
-            "-" if one.pid is None else str(one.pid),
+            one.host if job.context else "-" if one.pid is None else str(one.pid),
             _lasted(one, now),
             one.message or one.reason,
         )
-        for one in replicas
+        for one in job.replicas
     ]
-    header = ("REPLICA", "RANK", "PHASE", "READY", "RESTARTS", "EXIT", "PID", "RAN", "MESSAGE")
+    place = "NODE" if job.context else "PID"
+    header = ("REPLICA", "RANK", "PHASE", "READY", "RESTARTS", "EXIT", place, "RAN", "MESSAGE")
     return text.table(header, rows, None)
 
 

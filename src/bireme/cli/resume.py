@@ -17,8 +17,8 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     client = opened()
     views = []
     for name in names:
-        before = client.job(name)
-        view = client.resume(before.key)
+        job = client.find(name)
+        before, view = job.view(), job.resume()
         views.append(view)
         if before.phase is Phase.SUSPENDED:
             say(f"{view.id} goes on; follow it with `bireme logs -f {view.id}`")

@@ -13,17 +13,18 @@ from bireme.cli.terminal import this_terminal
 @names
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before a job that has not ended is ended.")
 def command(names: tuple[str, ...], yes: bool) -> None:
-    """Ends jobs that have not ended, and deletes their logs, events and status."""
+    """Ends jobs that have not ended, and deletes their logs, events and status; in a cluster, the job."""
     client = opened()
     for name in names:
+        job = client.find(name)
         try:
-            view = client.job(name)
+            view = job.view()
         except errors.OurBug:  # it is damaged, and to be removed is all that is left for it
-            client.remove(name)
+            job.remove()
             say(f"removed {name}")
             continue
         if view.is_over or yes or _agreed(view.id, str(view.phase)):
-            client.remove(view.key)
+            job.remove()
             say(f"removed {view.id}")
         else:
             say(f"{view.id} is left as it is")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,13 @@ import click
 from msgspec.structs import replace
 
 from bireme import errors
-from bireme.cli import script_options, supplying, terminal
+from bireme.cli import script_options, supplying, terminal, where
 from bireme.cli.conclusion import conclude
 from bireme.cli.opening import as_json, opened, print_json, say
 from bireme.sdk import orders
 from bireme.sdk.client import JobHandle
 from bireme.sdk.orders import Ordered, Scene, Script
+from bireme.sdk.places import VARIABLE, Backend
 from bireme.sdk.views import JobViews
 
 
@@ -23,7 +25,7 @@ class RunCommand(click.Command):
     """Tells the user where the options of a script go."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        words = list(args)
+        words = [*where.chosen().words, *args]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -35,7 +37,7 @@ class RunCommand(click.Command):
             if isinstance(parameter, click.Option):
                 takes_value = not (parameter.is_flag or parameter.count)
                 found |= dict.fromkeys((*parameter.opts, *parameter.secondary_opts), takes_value)
-        return found
+        return found | dict.fromkeys(where.OPTIONS, True)
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,13 @@ class Asked:
     fit: bool
     cold: bool
     detach: bool
+    image: str | None
     as_json: bool
 
 
-@click.command("run", cls=RunCommand, short_help="Run a script or a manifest on this machine, and follow it.")
+@click.command(
+    "run", cls=RunCommand, short_help="Run a script or a manifest, here or in a cluster, and follow it."
+)
 @click.argument("script", required=False)
 @click.argument("args", nargs=-1, metavar="[-- ARGS...]")
 @click.option(
@@ -89,6 +94,7 @@ class Asked:
 @click.option("--fit", is_flag=True, help="Shrink cpu, memory and GPUs of a manifest to this machine.")
 @click.option("--cold", is_flag=True, help="Start every rank anew, not from a warm interpreter.")
 @click.option("--detach", is_flag=True, help="Return at once; the job outlives the terminal.")
+@click.option("--image", metavar="IMAGE", help="In a cluster: of every container.  [default: $BIREME_IMAGE]")
 @as_json
 def command(**words: Any) -> None:  # Any: click passes each option with a type of its own
     """Runs SCRIPT with --workers ranks, or every job of a manifest (-f), and follows it.
@@ -97,16 +103,20 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     bireme run train.py --workers 2
     bireme run train.py --workers 2 -- --lr 0.1
     bireme run -f pytorchjob.yaml --map /opt/app=./src
+    bireme run -f pytorchjob.yaml --on kubernetes
 
     Options of the script come after --. Ctrl-C stops following; pressed twice, it stops the job.
     """
     asked = Asked(**words)
+    _refuse_cluster_words()
     client = opened()
     here = terminal.this_terminal()
-    has_debugger = not asked.files and (asked.workers or 1) == 1 and here.stdin and not asked.detach
+    is_here = client.places.backend is Backend.LOCAL
+    alone = not asked.files and (asked.workers or 1) == 1
+    has_debugger = is_here and alone and here.stdin and not asked.detach
     scene = _with_debugger(client.scene()) if has_debugger else client.scene()
     ordered = _ordered(asked, scene)
-    for warning in ordered.warnings:
+    for warning in ordered.warnings if is_here else ordered.warnings_in_a_cluster:
         say(f"warning: {warning}")
     handles = client.start(ordered)
     for note in dict.fromkeys(note for one in handles for note in one.notes):
@@ -120,11 +130,23 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     sys.exit(status)
 
 
+def _refuse_cluster_words() -> None:
+    """A script's own `--context` must not be taken for ours in silence."""
+    found = where.chosen()
+    if found.names_a_cluster and not found.on and os.environ.get(VARIABLE) != Backend.KUBERNETES:
+        raise errors.BadInput(
+            "--context, --namespace and --kubeconfig are of a cluster, and the job is to run here",
+            hint="add --on kubernetes; options of a script come after --",
+        )
+
+
 def _ordered(asked: Asked, scene: Scene) -> Ordered:
     given = supplying.given(
         env=asked.env, map=asked.map, volume=asked.volume, command=asked.command, python=asked.python
     )
-    given = replace(given, fits=asked.fit, detached=asked.detach, warm=not asked.cold)
+    given = replace(
+        given, fits=asked.fit, detached=asked.detach, warm=not asked.cold, image=asked.image or ""
+    )
     if asked.files:
         _refuse_script_words(asked)
         from bireme.sdk import sources  # here, because it imports YAML

@@ -15,9 +15,9 @@ from bireme.cli.opening import as_json, one_name, opened, print_json, say
 def command(name: str, counts: tuple[str, ...], as_json: bool) -> None:
     """Changes how many replicas roles have, such as: bireme scale mnist worker=4"""
     wanted = dict(_count(one) for one in counts)
-    client = opened()
-    before = {role.name: role.replicas for role in client.job(name).roles}
-    view = client.scale(name, **wanted)
+    job = opened().find(name)
+    before = {role.name: role.replicas for role in job.view().roles}
+    view = job.scale(**wanted)
     for role, count in wanted.items():
         say(f"{view.id}: {role} from {before.get(role, 0)} to {count}")
     if as_json:

@@ -20,8 +20,8 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     client = opened()
     views = []
     for name in names:
-        before = client.job(name)
-        view = client.stop(before.key)
+        job = client.find(name)
+        before, view = job.view(), job.stop()
         views.append(view)
         if before.is_over:
             say(f"{view.id} had ended already: {view.phase}")

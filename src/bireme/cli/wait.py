@@ -22,13 +22,14 @@ def command(names: tuple[str, ...], timeout: str | None, as_json: bool) -> None:
     """Waits until the jobs have ended, and exits with 0 if all succeeded, else with 1."""
     client = opened()
     limit = None if timeout is None else times.span(timeout, "--timeout")
-    for name in names:
-        if client.job(name).phase is Phase.SUSPENDED:
-            say(f"{name} is put aside; `bireme resume {name}` goes on with it")
+    jobs = [client.find(name) for name in names]
+    for job in jobs:
+        if job.view().phase is Phase.SUSPENDED:
+            say(f"{job.id} is put aside; `bireme resume {job.id}` goes on with it")
     views = []
-    for name in names:
+    for job in jobs:
         begin = time.monotonic()
-        views.append(client.wait(name, limit))
+        views.append(job.wait(limit))
         limit = None if limit is None else max(0.0, limit - (time.monotonic() - begin))
     if as_json:
         print_json(JobViews(jobs=tuple(views)))

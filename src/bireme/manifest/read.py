@@ -73,7 +73,7 @@ class ReadJob(Struct, frozen=True):
     file: str
     line: int
     script: str | None = None
-    """The script's path as the short form gives it; whether it exists has not been looked at."""
+    """The script's path, or its module, as the short form gives it; whether it exists was not looked at."""
 
 
 class Reading(Struct, frozen=True):
@@ -197,7 +197,7 @@ class _Reader:
         for each in (*complaints.errors, *complaints.warnings):
             self._complaints.add(shortform.placed(each, root))
         if job is not None:
-            self._jobs.append(ReadJob(job, manifest, fields.file, root.mark.line, short.path))
+            self._jobs.append(ReadJob(job, manifest, fields.file, root.mark.line, short.target))
 
     def _add_pods(self) -> None:
         """Takes bare Pods for jobs where there is no other; beside a job they are something else."""

@@ -95,6 +95,11 @@ class ShortForm(Struct, frozen=True):
         """The script's file; none where it is a module (`-m package.train`)."""
         return None if self.script[0].startswith("-") else self.script[0]
 
+    @property
+    def target(self) -> str:
+        """The script's file, or the module."""
+        return next((word for word in self.script if not word.startswith("-")), self.script[0])
+
 
 def read(fields: Fields) -> ShortForm | None:
     """Reads a document of the short form, or complains."""
@@ -160,6 +165,11 @@ def compile(short: ShortForm) -> Manifest:
         metadata["annotations"] = annotations
     api_version = "batch/v1" if short.kind is Kind.BATCH else "kubeflow.org/v1"
     return {"apiVersion": api_version, "kind": str(short.kind), "metadata": metadata, "spec": _spec(short)}
+
+
+def is_placeholder(image: str) -> bool:
+    """Whether an image stands in a compiled manifest only because it must have one."""
+    return image == _ANY_IMAGE or image in _IMAGES.values()
 
 
 def placed(complaint: Complaint, root: Node) -> Complaint:

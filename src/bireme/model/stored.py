@@ -15,3 +15,5 @@ class Stored(Struct, frozen=True):
     status: Status
     version: str = ""
     """Names this state of the store, so that a write on top of a newer one is refused."""
+    not_before: str = ""
+    """The version at which somebody else wrote this status: nothing older may be seen beside it."""

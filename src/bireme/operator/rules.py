@@ -53,7 +53,8 @@ def of_job(module: KindModule) -> list[Rule]:
         Rule(
             f"{roles}.all(type, {_fits(module)})",
             f"the name of a pod must be no more than {MOST_NAME} characters: shorten the name of the job",
-            f"'the name of a pod, which begins with ' + {shown} + ', must be no more than {MOST_NAME} characters'",
+            f"'the name of a pod, which begins with ' + {shown} + ', must be no more than "
+            f"{MOST_NAME} characters'",
             field_path=".metadata.name",
         ),
     ]

@@ -26,10 +26,12 @@ from bireme.model.job import Job, Kind
 from bireme.model.status import Condition, ConditionType, Phase, Status
 from bireme.operator.telling import Teller
 
-SETTLE = 0.5
+SETTLE = 1.0
 """Seconds for which a status that only counts more replicas may wait to be written."""
 SETTLE_CREATED = 2.0
 """The same for the first status of a job."""
+SETTLE_RUNNING = 0.5
+"""The same for a job that begins to run, until all of its replicas do."""
 OURS = ("", "kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 """Values of `managedBy` with which a job is ours."""
 
@@ -78,6 +80,10 @@ class ClusterStore:
         self._clock, self._look_at, self._recorded = clock, look_at, recorded
         self._parsed: dict[str, _Parsed] = {}
         self._late: dict[str, float] = {}
+        self._own: dict[str, int] = {}
+        """What we wrote last of each job, as a hash."""
+        self._doubtful: set[str] = set()
+        """Jobs of which a write was refused, or not answered: what we know of them may be old."""
 
     def find(self, key: str) -> JobObject | None:
         wanted = Key.of(key)
@@ -92,21 +98,24 @@ class ClusterStore:
     def forget(self, key: str, uid: str) -> None:
         self._parsed.pop(uid, None)
         self._late.pop(key, None)
+        self._own.pop(uid, None)
+        self._doubtful.discard(key)
 
     async def load(self, key: str) -> Stored | None:
-        one = self.find(key)
+        one = await self._read(key) if key in self._doubtful else self.find(key)
         if one is None or one.metadata.deletionTimestamp is not None:
             return None
         job = self._parse(one).job
         if job.policy.managed_by not in OURS:
             return None
-        return Stored(job, statuses.read(one.status), one.metadata.resourceVersion)
+        version = one.metadata.resourceVersion
+        return Stored(job, statuses.read(one.status), version, "" if self._is_own(one) else version)
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
         if decision.status.expired:
             await self._delete(key, before)
             return
-        if decision.status != before.status and not self._waits(key, before.status, decision.status):
+        if decision.status != before.status and not self._waits(key, before, decision.status):
             await self._write(key, before, decision.status)
             self._recorded(before.job, before.status, decision.status)
         self._teller.tell(before.job, decision.events)
@@ -148,15 +157,16 @@ class ClusterStore:
         self._parsed[one.metadata.uid] = parsed
         return parsed
 
-    def _waits(self, key: str, before: Status, after: Status) -> bool:
+    def _waits(self, key: str, before: Stored, after: Status) -> bool:
         """Whether the write can wait for what follows."""
-        settle = _settle(before, after)
+        settle = _settle(before.job, before.status, after)
         now = self._clock()
-        due = self._late.setdefault(key, now + settle)
+        due = min(now + settle, self._late.get(key, float("inf")))
         if settle and now < due:
+            self._late[key] = due
             self._look_at(key, due)
             return True
-        del self._late[key]
+        self._late.pop(key, None)
         return False
 
     async def _write(self, key: str, before: Stored, status: Status) -> None:
@@ -169,13 +179,32 @@ class ClusterStore:
         try:
             written = await self._api.patch(where, patch, JobObject, how="json")
         except ApiError as error:
+            self._doubtful.add(key)
             if error.status in (404, 409):
                 raise Conflict from error
             raise
+        self._own[written.metadata.uid] = hash(bytes(written.status))
         self._jobs[Key.of(key).plural].learn(written)
+
+    async def _read(self, key: str) -> JobObject | None:
+        """The job as it is now: nothing is decided on a view that may be older than our own last write."""
+        try:
+            one = await self._api.get(self._where(key), JobObject)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+        self._jobs[Key.of(key).plural].learn(one)
+        self._doubtful.discard(key)
+        return self.find(key)
 
     async def _delete(self, key: str, before: Stored) -> None:
         await self._api.delete(self._where(key), Named, uid=before.job.uid, propagation="Background")
+
+    def _is_own(self, one: JobObject) -> bool:
+        """Whether its status is as we wrote it, or none was written yet."""
+        status = bytes(one.status)
+        return not status or self._own.get(one.metadata.uid) == hash(status)
 
     def _where(self, key: str, sub: str = "") -> str:
         wanted = Key.of(key)
@@ -188,7 +217,7 @@ def version(plural: str) -> str:
     return kinds.module(kind).API_VERSIONS[0]
 
 
-def _settle(before: Status, after: Status) -> float:
+def _settle(job: Job, before: Status, after: Status) -> float:
     """How many seconds a change may wait to be written; 0 where it must not."""
     grown = replace(
         before,
@@ -198,12 +227,19 @@ def _settle(before: Status, after: Status) -> float:
         started=after.started,
         conditions=after.conditions,
     )
-    if grown != after or any(known.losses for known in after.sightings.values()):
+    # A replica that leaves by our own wish must be known to before it is stopped, or it counts as lost.
+    told = any(known.losses or known.closed for known in after.sightings.values())
+    if grown != after or told:
         return 0.0
     if before.conditions == after.conditions:
         return SETTLE
-    first = not before.conditions and [one.type for one in after.conditions] == [ConditionType.CREATED]
-    return SETTLE_CREATED if first else 0.0
+    match [one.type for one in after.conditions[len(before.conditions) :]]:
+        case [ConditionType.CREATED]:
+            return SETTLE_CREATED
+        case [*_, ConditionType.RUNNING]:
+            active = sum(one.active for one in after.replicas.values())
+            return SETTLE_RUNNING if active < sum(role.replicas for role in job.roles) else 0.0
+    return 0.0
 
 
 def _templates(job: Job, manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:

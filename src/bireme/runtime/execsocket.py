@@ -62,8 +62,10 @@ class Worker:
 class Session:
     """One command in one pod, from its start to its end."""
 
-    def __init__(self, worker: Worker, command: str, stdin: Optional[int], limit: float = 0.0) -> None:
-        words = [("command", word) for word in ("/bin/sh", "-c", command)]
+    def __init__(
+        self, worker: Worker, command: Sequence[str], stdin: Optional[int], limit: float = 0.0
+    ) -> None:
+        words = [("command", word) for word in command]
         streams = [("stdin", "true")] if stdin is not None else []
         streams += [("stdout", "true"), ("stderr", "true")]
         self._url = worker.url("/exec", [("container", worker.container), *words, *streams])

@@ -34,14 +34,30 @@ PATIENCE = 60.0
 MARK = "BIREME_EXEC"
 """The variable by which a command and all its children are found again when they are to be ended."""
 
+_RIGHTS = 5.0  # Seconds that rights which were just given may take to be known everywhere.
 _ENDING = 10.0  # Seconds that ending a command may take.
+_ENDS = """\
+for name in TERM KILL; do
+  for one in /proc/[0-9]*; do grep -qs "$0" $one/environ && kill -$name ${one#/proc/} && found=1; done
+  [ "$found$name" = 1TERM ] && sleep 1
+done
+"""
+"""The shell's way to end all processes whose environment holds its argument."""
 
 # Options of ssh that take a value of their own; all others are single words.
 _WITH_VALUE = frozenset("-" + letter for letter in "BbcDEeFIiJLlmOopQRSWw")
 
 
 def split(words: Sequence[str]) -> Tuple[str, List[str]]:
-    """Parts ssh-style words into the host and the command; options in front of the host are dropped."""
+    """Parts ssh-style words into the host and the command; options before and behind the host are dropped."""
+    rest = _without_options(words)
+    if not rest:
+        raise ValueError("no host is named")
+    # As ssh does: horovodrun writes options behind the host too.
+    return rest[0].rpartition("@")[2], _without_options(rest[1:])
+
+
+def _without_options(words: Sequence[str]) -> List[str]:
     rest = list(words)
     while rest and rest[0].startswith("-"):
         option = rest.pop(0)
@@ -49,10 +65,7 @@ def split(words: Sequence[str]) -> Tuple[str, List[str]]:
             rest.pop(0)
         elif option == "--":
             break
-    if not rest:
-        raise ValueError("no host is named")
-    host = rest.pop(0).rpartition("@")[2]
-    return host, rest
+    return rest
 
 
 class Stopped(Exception):
@@ -77,7 +90,9 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _stop)
     try:
-        return _started(worker, f"export {MARK}={mark}; {' '.join(command)}", _patience(environ))
+        # The shell is replaced by one that has the mark from its beginning: only then it can be found by it.
+        marked = f'export {MARK}={mark}; exec /bin/sh -c "$0"'
+        return _started(worker, ("/bin/sh", "-c", marked, " ".join(command)), _patience(environ))
     except Refused as error:
         print(f"bireme: {_sentence(worker, error)}", file=sys.stderr)
         return 255
@@ -99,15 +114,14 @@ def _patience(environ: Mapping[str, str]) -> float:
         return PATIENCE
 
 
-def _started(worker: Worker, command: str, patience: float) -> int:
+def _started(worker: Worker, command: Sequence[str], patience: float) -> int:
     """Runs a command as soon as its worker is there; raises Refused if that takes longer than it may."""
     begun, pause = time.monotonic(), 0.2
     while True:
         try:
             return Session(worker, command, _input()).run()
         except Refused as error:
-            # Rights that were just given take a moment to be known everywhere.
-            limit = min(patience, 10.0) if error.code in (401, 403) else patience
+            limit = min(patience, _RIGHTS) if error.code in (401, 403) else patience
             if not _may_pass(error) or time.monotonic() + pause > begun + limit:
                 raise
         time.sleep(pause)
@@ -130,10 +144,8 @@ def _input() -> Optional[int]:
 
 def _end(worker: Worker, mark: str) -> None:
     """Ends a command with all its children: a server that loses its client leaves them running."""
-    once = f"for one in /proc/[0-9]*; do grep -qs {MARK}={mark} $one/environ && kill -$name ${{one#/proc/}}"
-    script = f"for name in TERM KILL; do {once} && found=1; done; [ $found ] || break; found=; sleep 1; done"
     try:
-        Session(worker, script, None, limit=_ENDING).run()
+        Session(worker, ("/bin/sh", "-c", _ENDS, f"{MARK}={mark}"), None, limit=_ENDING).run()
     except (Refused, OSError) as error:
         print(f"bireme: what runs in {worker.pod} may go on: {error}", file=sys.stderr)
 

@@ -8,24 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from msgspec.structs import replace
-
-from bireme import errors, kinds
-from bireme.engine import control, submit
-from bireme.engine.submit import Order
-from bireme.model.job import Job
-from bireme.runs import directory, machine, records
-from bireme.runs.directory import RunDirectory
+from bireme import errors
 from bireme.runs.home import home as home_of
-from bireme.runs.ledger import Ledger
 from bireme.runs.logreading import Choice, LogLine
-from bireme.sdk import following, orders, ranks, viewing
-from bireme.sdk.following import Watch
+from bireme.sdk import following, orders
+from bireme.sdk.finding import Places
 from bireme.sdk.orders import Given, Ordered, Scene, Script
-from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView
+from bireme.sdk.places import Following, Found, Started, Where
+from bireme.sdk.views import CheckView, JobSummary, JobView
 
-STOP_PATIENCE = 30.0
-"""Seconds beyond the longest grace of a job's replicas after which a stop counts as stuck."""
 _LOOK_EVERY = 0.05
 
 Since = float | datetime | timedelta | None
@@ -33,49 +24,110 @@ Since = float | datetime | timedelta | None
 
 
 class JobHandle:
-    """A job that was started; it is only a name, and may be dropped at any time."""
+    """A job that was started or found; it is only a name, and may be dropped at any time."""
 
-    def __init__(self, client: Client, run: RunDirectory, notes: tuple[str, ...] = ()) -> None:
-        self.id = str(run.id)
-        self.key = f"{run.id.name}#{run.id.number}"
-        """Names this very run, even when its job is run again."""
+    def __init__(self, found: Found, notes: tuple[str, ...] = ()) -> None:
+        self.id = found.id
+        self.key = found.key
+        """Names this very job, even when it is run again."""
         self.notes = notes
         """What a person should know: what was changed, what is not used here."""
-        self._client = client
+        self._found = found
 
     def __repr__(self) -> str:
         return f"JobHandle({self.id!r})"
 
     def view(self) -> JobView:
-        return self._client.job(self.key)
+        return self._found.view()
 
     def wait(self, timeout: float | None = None) -> JobView:
-        return self._client.wait(self.key, timeout)
+        """Waits until the job has ended; raises Unreachable if that takes longer than the timeout."""
+        end = None if timeout is None else time.monotonic() + timeout
+        watch = self._found.watch(Choice(last=0))
+        try:
+            while not watch.glance().phase.is_final:
+                if not watch.exists():
+                    raise errors.BadInput(f"{self.id} was removed while it was waited for")
+                if end is not None and time.monotonic() >= end:
+                    raise errors.Unreachable(
+                        f"{self.id} has not ended within {timeout:g} s: it is {watch.glance().phase}",
+                        hint=f"it goes on; `bireme show {self.id}` says what it does",
+                    )
+                watch.revive()
+                time.sleep(_LOOK_EVERY)
+                watch.refresh()
+        finally:
+            watch.close()
+        return self.view()
 
-    def logs(self, replica: str | None = None, *, follow: bool = False) -> Iterator[LogLine]:
-        return self._client.logs(self.key, replica, follow=follow)
+    def logs(
+        self,
+        replica: str | None = None,
+        *,
+        follow: bool = False,
+        since: Since = None,
+        tail: int | None = None,
+    ) -> Iterator[LogLine]:
+        """The lines of all replicas in the order of their times, or of one; `follow` waits for more."""
+        watch = self.watch(replica, since=since, tail=tail)
+        try:
+            yield from watch.drain()
+            if not follow:
+                return
+            pace = following.Pace()
+            while not (watch.is_over() or not watch.exists()):
+                lines = watch.poll()
+                yield from lines
+                watch.revive()
+                time.sleep(pace.pause(bool(lines)))
+            yield from watch.drain()
+        finally:
+            watch.close()
 
-    def watch(self) -> Watch:
-        return self._client.watch(self.key)
+    def watch(self, replica: str | None = None, *, since: Since = None, tail: int | None = None) -> Following:
+        """A follower of a job's lines and state, for whoever shows them as they come."""
+        full = None if replica is None else self._found.replica(replica)
+        return self._found.watch(Choice(replica=full, since=_moment(since), last=tail))
 
     def stop(self) -> JobView:
-        return self._client.stop(self.key)
+        """Puts the job aside (SIGTERM, grace, SIGKILL) and returns once it rests; it can be resumed."""
+        return self._found.stop()
 
     def resume(self) -> JobView:
-        return self._client.resume(self.key)
+        """Lets a job that was stopped go on with its next attempt."""
+        return self._found.resume()
+
+    def scale(self, **replicas: int) -> JobView:
+        """Changes how many replicas roles have."""
+        return self._found.scale(replicas)
 
     def remove(self) -> None:
-        self._client.remove(self.key)
+        """Ends the job if it has not ended, and deletes everything that it left."""
+        self._found.remove()
 
 
 class Client:
-    """Jobs on this machine. Every method reads the run directories anew, so nothing has to be closed."""
+    """Jobs on this machine and in clusters. Every method looks anew, so nothing has to be closed."""
 
-    def __init__(self, home: Path | str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        """`home` holds the runs: by default BIREME_HOME, else the platform's folder for data."""
+    def __init__(
+        self,
+        home: Path | str | None = None,
+        environ: Mapping[str, str] | None = None,
+        *,
+        on: str = "",
+        context: str = "",
+        namespace: str = "",
+        kubeconfig: str = "",
+    ) -> None:
+        """`home` holds the runs: by default BIREME_HOME, else the platform's folder for data.
+
+        `on` is `local` or `kubernetes`: where jobs are started, and the only place where they are looked for.
+        Left open, jobs are started where BIREME_ON says, else on this machine, and found wherever they are.
+        """
         self._environ = dict(os.environ if environ is None else environ)
         given = self._environ if home is None else {**self._environ, "BIREME_HOME": str(home)}
         self.home = home_of(given)
+        self.places = Places(self.home, self._environ, Where(on, context, namespace, kubeconfig))
 
     # Starting
 
@@ -93,6 +145,7 @@ class Client:
         env: Mapping[str, str] | None = None,
         python: str = "",
         warm: bool = True,
+        image: str = "",
     ) -> JobHandle:
         """Starts a script and returns at once; `retries` says how many crashes are forgiven."""
         asked = Script(
@@ -106,7 +159,7 @@ class Client:
             retries=retries,
             env=dict(env or {}),
         )
-        given = Given(python=python, warm=warm, detached=True)
+        given = Given(python=python, warm=warm, detached=True, image=image)
         return self.start(orders.of_script(asked, given, self.scene()))[0]
 
     def submit(
@@ -116,23 +169,15 @@ class Client:
         return self.start(self._read(manifest, given or Given(detached=True), name))
 
     def start(self, ordered: Ordered) -> tuple[JobHandle, ...]:
-        """Starts orders, all of them or, if one cannot run here, none."""
-        if len(ordered.orders) > 1:
-            for order in ordered.orders:
-                self._refuse_active(order.job.name)
-                submit.check(self.home, order)
-        return tuple(self._start(order) for order in ordered.orders)
+        """Starts orders, all of them or, if one cannot run there, none."""
+        return tuple(_handle(one) for one in self.places.chosen().start(ordered))
 
     def check(self, manifest: str | Path | Mapping[str, object], given: Given | None = None) -> CheckView:
-        """Says whether a manifest is valid, and what stands in the way of running it here; starts nothing."""
+        """Says whether a manifest is valid, and what stands in the way of running it; starts nothing."""
         return self.checked(self._read(manifest, given or Given(), ""))
 
     def checked(self, ordered: Ordered) -> CheckView:
-        pairs = zip(ordered.orders, ordered.read, strict=True)
-        return CheckView(
-            jobs=tuple(self._check(order, read.file, read.line) for order, read in pairs),
-            warnings=ordered.warnings,
-        )
+        return self.places.chosen().checked(ordered)
 
     def render(self, manifest: str | Path | Mapping[str, object]) -> str:
         """The manifest in full, as YAML: defaults filled in, the short form as the job that it means."""
@@ -141,39 +186,27 @@ class Client:
     # Looking
 
     def jobs(self, all: bool = False) -> tuple[JobSummary, ...]:
-        """The jobs that have not ended, the newest first; with `all` also those that have."""
-        here = machine.this_machine()
-        rows = Ledger(self.home).runs()
-        chosen = (row for row in rows if row.phase is not None and (all or not row.phase.is_final))
-        return tuple(
-            summary
-            for row in chosen
-            if (summary := self._summary(RunDirectory(self.home, row.id), here)) is not None
-        )
+        """The jobs that have not ended, the newest first; with `all` also those that have.
+
+        A cluster that does not answer within two seconds is left out; `unreached` says so.
+        """
+        return self.places.jobs(all)
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """A sentence for each cluster that did not answer when jobs were last listed."""
+        return self.places.unreached
+
+    def find(self, name: str) -> JobHandle:
+        """The job that a name means: `mnist` the newest, `mnist#2` the second run on this machine."""
+        return JobHandle(self.places.find(name))
 
     def job(self, name: str) -> JobView:
-        return viewing.view(self.find(name))
+        return self.find(name).view()
 
     def wait(self, name: str, timeout: float | None = None) -> JobView:
         """Waits until the job has ended; raises Unreachable if that takes longer than the timeout."""
-        run = self.find(name)
-        end = None if timeout is None else time.monotonic() + timeout
-        watch = Watch(run)
-        try:
-            while not watch.glance().phase.is_final:
-                if not watch.exists():
-                    raise errors.BadInput(f"{run.id} was removed while it was waited for")
-                if end is not None and time.monotonic() >= end:
-                    raise errors.Unreachable(
-                        f"{run.id} has not ended within {timeout:g} s: it is {watch.glance().phase}",
-                        hint=f"it goes on; `bireme show {run.id}` says what it does",
-                    )
-                watch.revive()
-                time.sleep(_LOOK_EVERY)
-                watch.refresh()
-        finally:
-            watch.close()
-        return viewing.view(run)
+        return self.find(name).wait(timeout)
 
     def logs(
         self,
@@ -185,85 +218,37 @@ class Client:
         tail: int | None = None,
     ) -> Iterator[LogLine]:
         """The lines of all replicas in the order of their times, or of one; `follow` waits for more."""
-        watch = self.watch(name, replica, since=since, tail=tail)
-        try:
-            yield from watch.drain()
-            if not follow:
-                return
-            pace = following.Pace()
-            while not (watch.is_over() or not watch.exists()):
-                lines = watch.poll()
-                yield from lines
-                watch.revive()
-                time.sleep(pace.pause(bool(lines)))
-            yield from watch.drain()
-        finally:
-            watch.close()
+        return self.find(name).logs(replica, follow=follow, since=since, tail=tail)
 
     def watch(
         self, name: str, replica: str | None = None, *, since: Since = None, tail: int | None = None
-    ) -> Watch:
-        """A follower of a run's lines and state, for whoever shows them as they come."""
-        run = self.find(name)
-        full = None if replica is None else self._replica(run, replica)
-        return Watch(run, Choice(replica=full, since=_moment(since), last=tail))
+    ) -> Following:
+        """A follower of a job's lines and state, for whoever shows them as they come."""
+        return self.find(name).watch(replica, since=since, tail=tail)
 
     # Changing
 
     def stop(self, name: str) -> JobView:
         """Puts a job aside (SIGTERM, grace, SIGKILL) and returns once it rests; it can be resumed."""
-        run = self.find(name)
-        if run.is_active():
-            self._require_here(run)
-            control.stop(run)
-            self._await_rest(run)
-        return viewing.view(run)
+        return self.find(name).stop()
 
     def resume(self, name: str) -> JobView:
         """Lets a job that was stopped go on with its next attempt."""
-        run = self.find(name)
-        self._require_here(run)
-        control.resume(run)
-        return viewing.view(run)
+        return self.find(name).resume()
 
     def scale(self, name: str, **replicas: int) -> JobView:
         """Changes how many replicas roles have: `scale("mnist", worker=4)`."""
-        run = self.find(name)
-        self._require_here(run)
-        phase = run.status().phase
-        if phase.is_final:
-            raise errors.BadInput(
-                f"{run.id} has ended ({phase})", hint="only a job that goes on can be scaled"
-            )
-        _check_scale(run, replicas)
-        for role, count in replicas.items():
-            control.scale(run, role, count)
-        return viewing.view(run)
+        return self.find(name).scale(**replicas)
 
     def remove(self, name: str) -> None:
         """Ends a job if it has not ended, and deletes everything that it left."""
-        run = self.find(name)
-        try:
-            if run.is_active():
-                self._require_here(run)
-                control.discard(run)
-            if run.is_held():
-                self._await_rest(run)
-        except errors.OurBug:
-            # Its files cannot be read, so nobody can be told to end it; what nobody holds may go.
-            if run.is_held():
-                raise
-        Ledger(self.home).remove(run.id)
+        self.find(name).remove()
 
     def revive(self) -> tuple[str, ...]:
         """Carries on the jobs of this machine whose runner died, and returns their ids."""
-        return tuple(str(run.id) for run in control.revive(self.home))
+        return self.places.local.revive()
 
     # Shared with the command line
-
-    def find(self, name: str) -> RunDirectory:
-        """The run that a name means: `mnist` the newest, `mnist#2` the second."""
-        return directory.find(self.home, *records.parse_run(name))
 
     def scene(self) -> Scene:
         return Scene(Path.cwd(), self._environ)
@@ -281,83 +266,9 @@ class Client:
             documents = source.read_path(Path(manifest))
         return orders.of_documents(documents, given, self.scene(), name)
 
-    def _start(self, order: Order) -> JobHandle:
-        submitted = submit.submit(self.home, order)
-        return JobHandle(self, submitted.run, submitted.notes)
 
-    def _check(self, order: Order, file: str, line: int) -> CheckedJob:
-        here = ""
-        notes: tuple[str, ...] = ()
-        try:
-            _, notes = submit.check(self.home, order)
-        except errors.BiremeError as error:
-            here = str(error)
-        replicas = {role.name: role.replicas for role in order.job.roles}
-        return CheckedJob(
-            kind=str(order.job.kind),
-            name=order.job.name,
-            file=file,
-            line=line,
-            replicas=replicas,
-            here=here,
-            notes=notes,
-        )
-
-    def _refuse_active(self, name: str) -> None:
-        last = directory.newest(self.home, name)
-        if last is not None and last.is_active():
-            raise errors.BadInput(
-                f"{last.id} is still active ({last.status().phase})", hint=f"end it with `bireme rm {name}`"
-            )
-
-    def _summary(self, run: RunDirectory, here: records.Machine) -> JobSummary | None:
-        try:
-            return viewing.summary(run, here)
-        except errors.BiremeError:
-            return None  # it was removed a moment ago, or is damaged: `show` says which
-
-    def _replica(self, run: RunDirectory, given: str) -> str:
-        by_short = ranks.replica_names(run.desired().job)
-        full = by_short.get(given, given)
-        if full in by_short.values() or (run.logs / full).is_dir():
-            return full
-        known = ", ".join(list(by_short)[:8])
-        raise errors.BadInput(f"{run.id} has no replica {given}", hint=f"its replicas are {known}")
-
-    def _require_here(self, run: RunDirectory) -> None:
-        context = run.context()
-        if not context.is_of(machine.this_machine()):
-            host = context.machine.host
-            raise errors.BadInput(f"{run.id} belongs to {host}", hint=f"run the same command on {host}")
-
-    def _await_rest(self, run: RunDirectory) -> None:
-        grace = max((role.pod.grace for role in run.desired().job.roles), default=0.0)
-        end = time.monotonic() + grace + STOP_PATIENCE
-        while not control.is_at_rest(run):
-            if time.monotonic() > end:
-                raise errors.Unreachable(
-                    f"{run.id} has not come to rest within {grace + STOP_PATIENCE:g} s",
-                    hint=f"look at {run.path / 'runner.log'}",
-                )
-            time.sleep(_LOOK_EVERY)
-
-
-def _check_scale(run: RunDirectory, replicas: Mapping[str, int]) -> None:
-    job = run.desired().job
-    for role, count in replicas.items():
-        if job.role(role) is None:
-            known = ", ".join(one.name for one in job.roles)
-            raise errors.BadInput(f"{run.id} has no role {role}", hint=f"its roles are {known}")
-        if count < 0:
-            raise errors.BadInput(f"a role has at least 0 replicas, got {role}={count}")
-    problems = list(kinds.module(job.kind).validate(_scaled(job, replicas)))
-    if problems:
-        raise errors.BadInput(f"{run.id} cannot be scaled so: {problems[0].field}: {problems[0].text}")
-
-
-def _scaled(job: Job, replicas: Mapping[str, int]) -> Job:
-    roles = tuple(replace(one, replicas=replicas.get(one.name, one.replicas)) for one in job.roles)
-    return replace(job, roles=roles)
+def _handle(started: Started) -> JobHandle:
+    return JobHandle(started.found, started.notes)
 
 
 def _moment(since: Since) -> float | None:

@@ -188,7 +188,7 @@ def _error(
         replica=life.replica,
         short=ranks.short_name(evidence.job, life.replica),
         rank=ranks.rank_of(evidence.job, role, life.index) if role else None,
-        host=evidence.host,
+        host=life.host or evidence.host,
         attempt=life.attempt,
         exit_code=exit_code,
         time=time,

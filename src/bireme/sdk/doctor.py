@@ -114,7 +114,7 @@ def examine(home: Path, environ: Mapping[str, str], python: str = "") -> Machine
         cgroups="" if groups is None else ("v2" if groups.unified else "v1"),
         mounts=_mounts(environ),
         mpi=_mpi(environ),
-        interpreter=_interpreter(environ, python),
+        interpreter=interpreter(environ, python),
         warm=warm.zygotes(home),
     )
     return msgspec.structs.replace(view, problems=tuple(problems(view, machine.is_shared(home))))
@@ -158,7 +158,8 @@ def _count(capacity: Capacity, *, busy: bool) -> int:
     return len((capacity.busy if busy else capacity.devices).get(gpus.NAME, ()))
 
 
-def _interpreter(environ: Mapping[str, str], chosen: str) -> Interpreter | None:
+def interpreter(environ: Mapping[str, str], chosen: str) -> Interpreter | None:
+    """The Python that scripts run with; None if there is none."""
     try:
         path = interpreters.find(environ, chosen)
     except errors.BadInput:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from bireme.engine import control
 from bireme.model.replicas import Observation
@@ -22,6 +21,7 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.logreading import EVERYTHING, Choice, Follower, LogLine
 from bireme.sdk import viewing
 from bireme.sdk.views import Diagnosis
+from bireme.sdk.views import Glance as Glance
 
 SOON = 0.02
 """Seconds between two looks while a job is young and its user waits for the first line."""
@@ -42,18 +42,6 @@ _UNSEEN = -1
 Value = TypeVar("Value")
 
 
-class Glance(Struct, frozen=True):
-    """A run at one moment, in what a status line has room for."""
-
-    id: str
-    phase: Phase
-    ready: int
-    total: int
-    attempt: int
-    waiting: str = ""
-    trouble: str = ""
-
-
 class Watch:
     """Follows one run: its lines, and its state at a glance."""
 
@@ -69,6 +57,10 @@ class Watch:
         self._unheld: float | None = None
         self._probed = 0.0
         self.refresh()
+
+    @property
+    def id(self) -> str:
+        return str(self.run.id)
 
     def refresh(self) -> None:
         """Looks at the status again; `poll` does so too."""
@@ -89,6 +81,10 @@ class Watch:
         yield from self._follower.poll()
         while self._follower.behind:
             yield from self._follower.poll()
+
+    def silence(self) -> str:
+        """Nothing is ever lost here: no line means that none was printed."""
+        return ""
 
     def unfinished(self) -> LogLine | None:
         """The newest line that its program has not ended yet: a progress bar, a prompt."""

@@ -48,6 +48,8 @@ class Life(Struct, frozen=True):
     message: str = ""
     restarts: int = 0
     gone: bool = False
+    host: str = ""
+    """Where it ran, if that is not where its job is."""
 
 
 def of(run: RunDirectory) -> tuple[Life, ...]:

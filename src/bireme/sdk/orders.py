@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from bireme.runs.records import References
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 """No vowels, so that no word comes out; nothing that looks like something else."""
 _LONGEST_STEM = 40
+_ONLY_HERE = ("is not a job, so it is left alone", "only a cluster acts on this")
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class Script(Struct, frozen=True, kw_only=True):
 
 
 class Given(Struct, frozen=True, kw_only=True):
-    """What goes with any job on this machine; relative paths are meant from the current folder."""
+    """What goes with any job; relative paths are meant from the current folder."""
 
     environment: Mapping[str, str] = {}
     maps: Mapping[str, str] = {}
@@ -52,6 +53,8 @@ class Given(Struct, frozen=True, kw_only=True):
     fits: bool = False
     detached: bool = False
     warm: bool = True
+    image: str = ""
+    """Of every container, in a cluster."""
 
 
 class Scene(Struct, frozen=True):
@@ -67,6 +70,14 @@ class Ordered(Struct, frozen=True):
     orders: tuple[Order, ...]
     read: tuple[ReadJob, ...]
     warnings: tuple[str, ...] = ()
+    given: Given = Given()
+    beside: tuple[dict[str, Any], ...] = ()  # Any: JSON has no better type
+    """What stands beside the jobs in their files; a cluster gets it too."""
+
+    @property
+    def warnings_in_a_cluster(self) -> tuple[str, ...]:
+        """The warnings without those that only speak of what this machine leaves alone."""
+        return tuple(one for one in self.warnings if not one.endswith(_ONLY_HERE))
 
 
 def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
@@ -92,7 +103,8 @@ def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
 def of_documents(documents: Sequence[Document], given: Given, scene: Scene, name: str = "") -> Ordered:
     """Makes the orders of manifests; a name replaces that of the only job."""
     reading = read.read(documents)
-    return _ordered(_renamed(reading, name) if name else reading, given, scene)
+    ordered = _ordered(_renamed(reading, name) if name else reading, given, scene)
+    return replace(ordered, beside=tuple(_beside(documents)))
 
 
 def of_manifest(manifest: Mapping[str, object], given: Given, scene: Scene, name: str = "") -> Ordered:
@@ -155,7 +167,22 @@ def _ordered(reading: Reading, given: Given, scene: Scene) -> Ordered:
         orders=tuple(_order(one, references, given, scene) for one in jobs),
         read=jobs,
         warnings=tuple(str(one) for one in reading.warnings),
+        given=given,
     )
+
+
+def _beside(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
+    """The objects of documents that are no jobs."""
+    for document in documents:
+        whole = document.root.plain()
+        is_list = isinstance(whole, dict) and whole.get("kind") == "List"
+        for one in whole.get("items") or () if is_list else (whole,):
+            if (
+                isinstance(one, dict)
+                and one.get("apiVersion")
+                and one.get("kind") not in (*read.KINDS, "Pod")
+            ):
+                yield one
 
 
 def _kept(reading: Reading) -> References:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bireme import kinds
+from collections.abc import Iterable
+
+from bireme import errors, kinds
 from bireme.kinds.contract import Place
 from bireme.model.job import Job, Naming, Role, member_name
 from bireme.model.replicas import Addresses
@@ -37,3 +39,9 @@ def replica_names(job: Job) -> dict[str, str]:
 
 def _shown(role: Role) -> int:
     return 1 if role.naming is Naming.ROLE else role.replicas
+
+
+def no_such_replica(id: str, given: str, by_short: Iterable[str]) -> errors.BadInput:
+    """The error for a replica that a job does not have."""
+    known = ", ".join(list(by_short)[:8])
+    return errors.BadInput(f"{id} has no replica {given}", hint=f"its replicas are {known}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -44,16 +45,7 @@ def view(run: RunDirectory) -> JobView:
         crash_limit=job.policy.backoff_limit,
         evictions=status.evictions,
         eviction_limit=job.policy.eviction_limit,
-        roles=tuple(
-            RoleView(
-                name=role.name,
-                type=role.type,
-                replicas=role.replicas,
-                restart=str(role.restart),
-                resources=role.pod.claims,
-            )
-            for role in job.roles
-        ),
+        roles=roles(job),
         resources=together(job),
         conditions=status.conditions,
         replicas=replicas(job, status, seen(run.path), history.of(run), context.machine.host),
@@ -123,6 +115,20 @@ def replicas(
     )
 
 
+def roles(job: Job) -> tuple[RoleView, ...]:
+    """The roles that a job declares."""
+    return tuple(
+        RoleView(
+            name=role.name,
+            type=role.type,
+            replicas=role.replicas,
+            restart=str(role.restart),
+            resources=role.pod.claims,
+        )
+        for role in job.roles
+    )
+
+
 def together(job: Job) -> Resources:
     """What all replicas claim together."""
     cpu = [role.pod.claims.cpu * role.replicas for role in job.roles if role.pod.claims.cpu is not None]
@@ -180,7 +186,7 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
         ready=sum(one.ready and not one.stopping for one in present) if alive else 0,
         total=job.total,
         attempt=status.attempt,
-        restarts=_restarts(status, present),
+        restarts=restarts(status, present),
         created=context.created,
         started=status.started,
         completed=status.completed,
@@ -193,7 +199,7 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
     )
 
 
-def _restarts(status: Status, present: list[Replica]) -> int:
+def restarts(status: Status, present: Iterable[Replica]) -> int:
     """How often anything was started again: the gang, replicas that were replaced, programs in place."""
     replaced = sum(retry.failures for name, retry in status.retries.items() if name)
     return status.attempt + replaced + sum(one.restarts for one in present)

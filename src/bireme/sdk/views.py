@@ -46,6 +46,18 @@ class FirstError(Struct, frozen=True, kw_only=True):
     """The last lines that it printed, where there is no traceback."""
 
 
+class Glance(Struct, frozen=True):
+    """A job at one moment, in what a status line has room for."""
+
+    id: str
+    phase: Phase
+    ready: int
+    total: int
+    attempt: int
+    waiting: str = ""
+    trouble: str = ""
+
+
 class Diagnosis(Struct, frozen=True, kw_only=True):
     """Why a job waits, restarted or failed."""
 
@@ -116,11 +128,23 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """Its time to live after the end is over: lists leave it out."""
     why: str
     """Why it waits, restarts or failed, in a sentence."""
+    backend: str = "local"
+    """`local` or `kubernetes`."""
+    context: str = ""
+    """The cluster, as the kubeconfig calls it; empty on this machine."""
+    namespace: str = ""
 
     @property
     def key(self) -> str:
-        """Names this very run for ever: its id alone may mean a newer one tomorrow."""
+        """Names this very job for ever: its id alone may mean a newer one tomorrow."""
+        if self.context or self.namespace:
+            return f"{self.context}/{self.namespace}/{self.kind.lower()}/{self.name}"
         return f"{self.name}#{self.number}"
+
+    @property
+    def where(self) -> str:
+        """`local`, or the cluster's context and the namespace."""
+        return f"{self.context}/{self.namespace}" if self.context or self.namespace else self.backend
 
     @property
     def workers(self) -> str:
@@ -166,6 +190,8 @@ class JobList(Struct, frozen=True, kw_only=True):
     version: int = VERSION
     jobs: tuple[JobSummary, ...]
     warm: tuple[WarmView, ...] = ()
+    unreached: tuple[str, ...] = ()
+    """A sentence for each cluster that did not answer in time."""
 
 
 class WarmView(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.unit.build import container, declared, job, member, role, tally
 
@@ -332,4 +333,22 @@ def test_limits_are_not_negative() -> None:
 def test_a_main_container_that_no_worker_has_is_refused() -> None:
     assert problems(ring(V1, container(name="horovod"), mainContainer="mpi")) == [
         ("spec.mainContainer", 'Unsupported value: "mpi": supported values: "horovod"')
+    ]
+
+
+@pytest.mark.parametrize("agent", ["exec", "ssh"])
+def test_the_agents_that_there_are_may_be_chosen(agent: str) -> None:
+    given = msgspec.structs.replace(ring(V2BETA1), annotations={"bireme.io/mpi-agent": agent})
+
+    assert problems(given) == []
+
+
+def test_an_unknown_agent_is_refused() -> None:
+    given = msgspec.structs.replace(ring(V2BETA1), annotations={"bireme.io/mpi-agent": "telnet"})
+
+    assert problems(given) == [
+        (
+            "metadata.annotations[bireme.io/mpi-agent]",
+            'Unsupported value: "telnet": supported values: "ssh", "exec"',
+        )
     ]

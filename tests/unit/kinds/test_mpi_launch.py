@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.build import CLUSTER, book, container, environment, job, place, role
 
 from bireme.kinds import mpi
@@ -154,6 +155,42 @@ def test_here_v2beta1_starts_commands_through_the_agent_as_well(
 
     assert sorted(set(here) - set(there)) == sorted(agents)
     assert {name.partition("=")[0] for name in there} <= {name.partition("=")[0] for name in here}
+
+
+@pytest.mark.parametrize(
+    ("implementation", "agents"),
+    [
+        (
+            "OpenMPI",
+            ["OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh", "PRTE_MCA_plm_ssh_agent=/etc/mpi/kubexec.sh"],
+        ),
+        ("Intel", ["I_MPI_HYDRA_BOOTSTRAP_EXEC=/etc/mpi/kubexec.sh"]),
+        ("MPICH", ["HYDRA_LAUNCHER_EXEC=/etc/mpi/kubexec.sh"]),
+    ],
+)
+def test_v2beta1_may_choose_the_agent_in_a_cluster(implementation: str, agents: list[str]) -> None:
+    given = horovod(V2BETA1, mpiImplementation=implementation)
+    chosen = replace(given, annotations={"bireme.io/mpi-agent": "exec"})
+
+    by_ssh = environment(place(given, "launcher"))
+    by_agent = environment(place(chosen, "launcher"))
+
+    assert sorted(set(by_agent) - set(by_ssh)) == sorted(agents)
+    assert set(by_ssh) <= set(by_agent)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "workers", "alone"), [(V1, 60, False), (V1, 61, True), (V2BETA1, 61, False)]
+)
+def test_where_only_the_launcher_has_an_agent_it_starts_every_worker_itself(
+    api_version: str, workers: int, alone: bool
+) -> None:
+    given = horovod(api_version, workers)
+    there = environment(place(given, "launcher"))
+
+    assert ("OMPI_MCA_plm_rsh_no_tree_spawn=1" in there) is alone
+    assert ("PRTE_MCA_plm_ssh_no_tree_spawn=1" in there) is alone
+    assert not any("tree" in line for line in environment(place(given, "launcher", addresses=book(given))))
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,7 @@ class ExecServer:
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            # Its pipes are closed only when they have been read to their end.
-            await process.communicate()
+            await process.wait()
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
@@ -128,12 +127,13 @@ def serving(server: ExecServer, certificate: Path) -> Iterator[None]:
         return port
 
     server.port = loop.run_until_complete(start())
-    thread = threading.Thread(target=loop.run_forever)
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        for last in (runner.cleanup(), server.end()):
+        # First the commands: what relays them ends by itself when they have.
+        for last in (server.end(), runner.cleanup()):
             asyncio.run_coroutine_threadsafe(last, loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)

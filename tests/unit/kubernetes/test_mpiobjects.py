@@ -39,35 +39,32 @@ def test_the_agent_needs_files_and_rights(version: str) -> None:
     ]
 
 
-def test_ssh_needs_files_alone() -> None:
+def test_ssh_needs_files_and_keys() -> None:
     found = objects(mpi(V2BETA1))
 
-    assert list(found) == ["ConfigMap"]
+    assert list(found) == ["Secret", "ConfigMap"]
     assert sorted(found["ConfigMap"]["data"]) == ["discover_hosts.sh", "hostfile"]
-    assert mpiobjects.needs_ssh(mpi(V2BETA1).job)
+    assert found["Secret"] == objects(mpi(V2BETA1))["Secret"]
 
 
 def test_v2beta1_may_choose_the_agent() -> None:
     chosen = mpi(V2BETA1, annotations=AGENT)
 
     assert list(objects(chosen)) == list(objects(mpi(V1)))
-    assert not mpiobjects.needs_ssh(chosen.job)
 
 
 def test_every_object_goes_with_its_job() -> None:
-    job = mpi(V1)
-
-    for one in (*objects(job).values(), mpiobjects.ssh_secret(job.job, ENTROPY)):
-        assert one["metadata"]["namespace"] == "ml"
-        assert one["metadata"]["labels"] == {"app": "mnist"}
-        assert one["metadata"]["ownerReferences"] == [labels.owner(job.job)]
+    for job in (mpi(V1), mpi(V2BETA1)):
+        for one in objects(job).values():
+            assert one["metadata"]["namespace"] == "ml"
+            assert one["metadata"]["labels"] == {"app": "mnist"}
+            assert one["metadata"]["ownerReferences"] == [labels.owner(job.job)]
 
 
 def test_other_kinds_need_nothing() -> None:
     job = made(Kind.PYTORCH, {"Worker": (1, template())}).job
 
     assert mpiobjects.supports(job, ()) == []
-    assert not mpiobjects.needs_ssh(job)
 
 
 def test_the_launcher_may_start_commands_in_its_workers_alone() -> None:
@@ -114,7 +111,7 @@ def test_files_hold_what_was_decided() -> None:
 @pytest.mark.parametrize("role", ["launcher", "worker"])
 def test_every_file_that_a_pod_mounts_is_there(of: Made, role: str) -> None:
     data = objects(of)["ConfigMap"]["data"]
-    secret = mpiobjects.ssh_secret(of.job, ENTROPY)["stringData"]
+    secret = objects(of)["Secret"]["stringData"] if "Secret" in objects(of) else {}
 
     for volume in of.pod(role)["spec"].get("volumes", []):
         source = volume.get("configMap") or volume["secret"]
@@ -162,7 +159,7 @@ def test_its_program_runs_by_itself(tmp_path: Path) -> None:
 
 
 def test_the_secret_holds_both_halves() -> None:
-    secret = mpiobjects.ssh_secret(mpi(V2BETA1).job, ENTROPY)
+    secret = mpiobjects.ssh_secret(mpi(V2BETA1).job, sshkeys.pair(ENTROPY, "mnist"))
 
     assert secret["metadata"]["name"] == "mnist-ssh"
     assert secret["type"] == "kubernetes.io/ssh-auth"

@@ -224,6 +224,7 @@ def test_an_annotation_chooses_the_agent_for_v2beta1_too(written: Object) -> Non
     assert "kubexec.sh" in files(config["configMap"])
     assert volume(launcher, "ssh-auth") is None
     assert volume(worker, "ssh-auth") is None
+    assert mounts(worker["spec"]["containers"][0]) == {"mpi-job-config": "/etc/mpi"}
     assert launcher["spec"]["serviceAccountName"] == "mnist-launcher"
     assert worker["spec"]["containers"][0]["command"] == ["sleep"]
     assert worker["spec"]["hostname"] == "mnist-worker-0"

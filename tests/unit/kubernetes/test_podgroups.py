@@ -21,15 +21,19 @@ def torch(
     return made(Kind.PYTORCH, roles, runPolicy={"schedulingPolicy": scheduling or {}})
 
 
+def by_role(of: Made) -> dict[str, Object]:
+    return {type.lower(): raw for type, raw in of.templates.items()}
+
+
 def spec(of: Made, scheduler: str = "volcano", priorities: dict[str, int] | None = None) -> Object:
-    made_of: Object = podgroups.podgroup(of.job, scheduler, of.templates, priorities or {})["spec"]
+    made_of: Object = podgroups.podgroup(of.job, scheduler, by_role(of), priorities or {})["spec"]
     return made_of
 
 
 def test_volcano_s_group() -> None:
     job = torch({"queue": "night", "priorityClass": "high", "minAvailable": 2, "minResources": {"cpu": "3"}})
 
-    assert podgroups.podgroup(job.job, "volcano", job.templates, {}) == {
+    assert podgroups.podgroup(job.job, "volcano", by_role(job), {}) == {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": "mnist", "namespace": "ml", "ownerReferences": [labels.owner(job.job)]},
@@ -44,7 +48,7 @@ def test_volcano_s_group() -> None:
 
 def test_the_scheduler_plugins_group() -> None:
     job = torch({"scheduleTimeoutSeconds": 60, "queue": "night"})
-    group = podgroups.podgroup(job.job, "gangs", job.templates, {})
+    group = podgroups.podgroup(job.job, "gangs", by_role(job), {})
 
     assert group["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
     assert group["spec"] == {"minMember": 4, "scheduleTimeoutSeconds": 60}

@@ -110,6 +110,27 @@ def test_the_phase_is_the_pod_s(phase: str, expected: ReplicaPhase) -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "statuses", "expected"),
+    [
+        ("Never", [ended("pytorch", 1), ended("proxy", 0)], ReplicaPhase.FAILED),
+        ("Never", [ended("pytorch", 0), ended("proxy", 0)], ReplicaPhase.SUCCEEDED),
+        ("Never", [ended("pytorch", 1), running("proxy")], ReplicaPhase.RUNNING),
+        ("Never", [ended("pytorch", 1)], ReplicaPhase.RUNNING),
+        ("OnFailure", [ended("pytorch", 1), ended("proxy", 0)], ReplicaPhase.RUNNING),
+    ],
+)
+def test_a_replica_has_ended_when_its_containers_have_and_none_comes_again(
+    policy: str, statuses: list[Object], expected: ReplicaPhase
+) -> None:
+    raw = torch(container("pytorch"), container("proxy")).pod("worker")
+    raw["spec"]["restartPolicy"] = policy
+
+    replica = podviews.replica(pod(raw, phase="Running", containerStatuses=statuses), READY, NOW)
+
+    assert replica.phase is expected
+
+
+@pytest.mark.parametrize(
     ("condition", "of", "ready"),
     [("True", READY, True), ("False", READY, False), ("True", node("Unknown"), False), ("True", None, False)],
 )

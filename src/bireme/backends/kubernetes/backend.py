@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from bireme import kinds
-from bireme.backends.kubernetes import mpiobjects, podmaking, podviews, services
+from bireme.backends.kubernetes import mpiobjects, mpipods, podmaking, podviews, services
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.belongings import Belongings, foreign
 from bireme.backends.kubernetes.gangs import Gangs
+from bireme.backends.kubernetes.labels import ATTEMPT, selector, written
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.podindex import PodIndex, owner
 from bireme.backends.kubernetes.scoped import Scoped
@@ -20,10 +22,14 @@ from bireme.backends.kubernetes.views import Node, Pod
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
 from bireme.model.job import Job, Kind, Unit, members
 from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Replica
+from bireme.model.status import Status
 from bireme.model.stored import Stored
 
 SHORTEST_GRACE = 1
 """Seconds: with none at all a pod would be forgotten before its end is seen."""
+AT_ONCE = 24
+"""Replicas that are started or removed side by side: more would not be faster, each connection costs memory,
+and whatever else is to be sent, such as the renewal of a lease, would wait behind them."""
 
 
 class Settings(Struct, frozen=True):
@@ -61,16 +67,20 @@ class ClusterBackend:
         self._belongings = Belongings(api)
         self._gangs = Gangs(api, settings.gang_scheduler)
         self._faults: dict[str, dict[str, Fault]] = {}
+        self._lacks: dict[str, Fault] = {}
         self._jobs: dict[str, Job] = {}
         self._files: dict[str, tuple[File, ...]] = {}
+        self._caught_up: dict[str, str] = {}
         self._seen: dict[str, tuple[str, bool, Replica]] = {}
+        self._turns = asyncio.Semaphore(AT_ONCE)
         self.index = PodIndex()
         self.counting = Counting()
 
     def forget(self, key: str, uid: str) -> None:
         """Drop what is kept of a job that is gone."""
-        for kept in (self._faults, self._jobs, self._files):
+        for kept in (self._faults, self._lacks, self._jobs, self._files):
             kept.pop(key, None)
+        self._caught_up.pop(uid, None)
         self._belongings.forget(uid)
         self._gangs.forget(uid)
 
@@ -79,31 +89,32 @@ class ClusterBackend:
         self._seen.pop(pod.metadata.uid, None)
 
     async def see(self, key: str, stored: Stored) -> Observation:
-        now = self._clock()
         self._jobs[key] = stored.job
+        await self._catch_up(stored)
+        admission = await self._admission(stored)
+        await self._clear(stored)
+        now = self._clock()
         pods = list(self.index.of_job(stored.job.uid))
         self._look_again(key, pods)
         replicas = sorted((self._replica(pod, now) for pod in pods), key=lambda one: (one.role, one.index))
-        return Observation(
-            tuple(replicas),
-            await self._admission(stored),
-            tuple(self._faults.get(key, {}).values()),
-        )
+        # A pod of a later attempt than the status knows was made by another operator: ours is out of date.
+        complete = all(one.attempt <= stored.status.attempt for one in replicas)
+        return Observation(tuple(replicas), admission, self._current_faults(key, replicas), complete)
 
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
+        job = self._jobs.get(key)
+        if job is None:
+            return  # It was deleted since it was seen.
         self._files[key] = files
-        job = self._jobs[key]
-        refused = await self._belongings.keep(job, self._support(key, job))
-        if refused is not None:
-            first = next(one.name for one in members(job))
-            self._faults.setdefault(key, {})[first] = _fault(first, refused)
+        await self._support(key, job, next(one.name for one in members(job)))
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
         await _all(self._remove(job, one) for one in actions if isinstance(one, Stop | Abandon))
         for one in actions:
             match one:
                 case Admit():
-                    await self._gangs.form(job, self._templates(key))
+                    if templates := self._fitting(key, job):
+                        await self._gangs.form(job, templates)
                     self._look_at(key, self._clock())
                 case Release():
                     await self._gangs.dissolve(job)
@@ -111,6 +122,50 @@ class ClusterBackend:
         starts = [one for one in actions if isinstance(one, Start)]
         if starts:
             await self._start_all(key, job, starts)
+
+    def _current_faults(self, key: str, replicas: list[Replica]) -> tuple[Fault, ...]:
+        """What could not be made; a pod that is there was made after all, whatever its answer was."""
+        faults = self._faults.get(key, {})
+        for one in replicas:
+            faults.pop(one.name, None)
+        lacks = self._lacks.get(key)
+        return tuple(faults.values()) + ((lacks,) if lacks is not None else ())
+
+    async def _catch_up(self, stored: Stored) -> None:
+        """Look at the pods themselves where our watch may be behind what somebody else wrote of them.
+
+        That is the operator before us, or one beside us for a moment. A pod that it saw and we do not would
+        count as lost, one that it saw vanish and we still see would count twice.
+        """
+        job, since = stored.job, stored.not_before
+        if not since or self._pods.is_at(job.namespace, since) or self._caught_up.get(job.uid) == since:
+            return
+        chosen = written(selector(job))
+        listing = await self._api.listing(path("v1", "pods", job.namespace), Pod, labelSelector=chosen)
+        for pod in listing.items:
+            if owner(pod) == job.uid:
+                self._pods.learn(pod)
+        there = {pod.metadata.uid for pod in listing.items}
+        for pod in [one for one in self.index.of_job(job.uid) if one.metadata.uid not in there]:
+            if int(pod.metadata.resourceVersion) <= int(listing.version):
+                self._pods.forget(pod)
+        self._caught_up[job.uid] = since
+
+    async def _clear(self, stored: Stored) -> None:
+        """Remove what has ended and only waits for its kubelet: the next replica needs its name.
+
+        A kubelet that says that a pod has ended takes another second to remove it.
+        """
+        if stored.status.phase.is_final:
+            return
+        over = [one for one in self.index.of_job(stored.job.uid) if _is_over(one, stored.status)]
+        for pod in over:
+            meta = pod.metadata
+            where = path("v1", "pods", meta.namespace, meta.name)
+            with contextlib.suppress(ApiError):
+                left = await self._api.delete(where, Pod, uid=meta.uid, grace=0)
+                if left is None or not _lives_on(left):
+                    self._pods.forget(pod)
 
     def _replica(self, pod: Pod, now: float) -> Replica:
         node = self._node(pod)
@@ -153,34 +208,37 @@ class ClusterBackend:
         faults = self._faults.setdefault(key, {})
         for one in starts:
             faults.pop(one.replica, None)
-        refused = await self._belongings.keep(job, self._support(key, job))
-        if refused is not None:
-            faults[starts[0].replica] = _fault(starts[0].replica, refused)
-        else:
-            templates = self._templates(key)
+        supported = await self._support(key, job, starts[0].replica)
+        if supported and (templates := self._fitting(key, job)):
             extras = self._extras(job, starts[0].attempt)
             found = await asyncio.gather(*(self._start(job, one, templates, extras) for one in starts))
             faults |= {one.replica: one for one in found if one is not None}
-        if faults:
+        if faults or not supported:
             self._look_at(key, self._clock())
-        else:
-            del self._faults[key]
+        if not faults:
+            self._faults.pop(key, None)
+
+    def _fitting(self, key: str, job: Job) -> Mapping[str, dict[str, Any]]:
+        """The job's templates; none where it was deleted or written anew since: the next step sees that."""
+        templates = self._templates(key)
+        return templates if all(role.type in templates for role in job.roles) else {}
 
     async def _start(
         self, job: Job, start: Start, templates: Mapping[str, dict[str, Any]], extras: podmaking.Extras
     ) -> Fault | None:
         role = job.role(start.role)
         assert role is not None, f"{start.replica} has a role that its job does not declare"
-        body = podmaking.pod(job, role, templates[role.type], start, extras)
-        service = services.service(job, role, start.index)
-        try:
-            # The service need not be there before the pod: names hold when the pod has its address.
-            requests: list[Awaitable[object]] = [self._create_pod(job, start.replica, body)]
-            if service is not None:
-                requests.append(self._belongings.make_service(job, service))
-            await _all(requests)
-        except ApiError as error:
-            return _fault(start.replica, error)
+        # The pod is made when its turn comes: those of a large job together would fill the memory.
+        async with self._turns:
+            body = podmaking.pod(job, role, templates[role.type], start, extras)
+            service = services.service(job, role, start.index)
+            try:
+                # In this order a pod that is there has its service, whenever we are stopped in between.
+                if service is not None:
+                    await self._belongings.make_service(job, service)
+                await self._create_pod(job, start.replica, body)
+            except ApiError as error:
+                return _fault(start.replica, error)
         return None
 
     async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
@@ -196,8 +254,17 @@ class ClusterBackend:
                 raise foreign("Pod", name) from error
         self._pods.learn(pod)
 
-    def _support(self, key: str, job: Job) -> list[dict[str, Any]]:
-        return mpiobjects.supports(job, self._files.get(key, ()))
+    async def _support(self, key: str, job: Job, replica: str) -> bool:
+        """Make what the pods need; where that is refused, the replica cannot start."""
+        launcher = self._templates(key).get("Launcher", {})
+        account = mpipods.launcher_account(job, launcher)
+        objects = mpiobjects.supports(job, self._files.get(key, ()), account)
+        refused = await self._belongings.keep(job, objects)
+        if refused is None:
+            self._lacks.pop(key, None)
+            return True
+        self._lacks[key] = _fault(replica, refused)
+        return False
 
     def _extras(self, job: Job, attempt: int) -> podmaking.Extras:
         return podmaking.Extras(
@@ -224,15 +291,13 @@ class ClusterBackend:
     # Removing.
 
     async def _remove(self, job: Job, action: Stop | Abandon) -> None:
-        pod = next(
-            (one for one in self.index.of_job(job.uid) if one.metadata.uid == action.uid),
-            None,
-        )
+        pod = self.index.find(job.uid, action.uid)
         if pod is None:
             return
         where = path("v1", "pods", job.namespace, action.replica)
         try:
-            left = await self._api.delete(where, Pod, uid=action.uid, grace=_grace(action))
+            async with self._turns:
+                left = await self._api.delete(where, Pod, uid=action.uid, grace=_grace(action))
         except ApiError as error:
             if error.status != 409:
                 raise
@@ -257,6 +322,16 @@ def _grace(action: Stop | Abandon) -> int | None:
     if isinstance(action, Abandon):
         return 0
     return None if action.grace is None else max(SHORTEST_GRACE, round(action.grace))
+
+
+def _is_over(pod: Pod, status: Status) -> bool:
+    """Whether a pod has ended, is being removed, and its end is no news."""
+    meta = pod.metadata
+    if meta.deletionTimestamp is None or meta.finalizers or pod.status.phase not in ("Failed", "Succeeded"):
+        return False
+    known = status.sightings.get(meta.name)
+    is_closed = known is not None and known.uid == meta.uid and known.closed
+    return is_closed or int(meta.labels.get(ATTEMPT) or 0) < status.attempt
 
 
 def _lives_on(pod: Pod) -> bool:

@@ -89,6 +89,8 @@ async def make(api: Api, job: Job, wanted: Object) -> None:
     except ApiError as error:
         if error.status != 409:
             raise
+    if wanted["kind"] == "ServiceAccount":
+        return  # A template may name one that others use as well.
     name = wanted["metadata"]["name"]
     found = await api.get(_where(wanted, name), Named)
     owner = found.metadata.controller

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,23 +21,18 @@ RBAC = "rbac.authorization.k8s.io/v1"
 def supports(job: Job, files: Iterable[File], account: str = "") -> list[Object]:
     """The objects that must be there before the pods, in this order; none for the other kinds.
 
-    They follow from the job alone, so whoever finds one that differs replaces its content. `account` is what
-    the launcher's template names (`mpipods.launcher_account`): such a ServiceAccount may be somebody else's,
-    and is made only where it is missing. Keys are made once and never again, so they are apart: `ssh_secret`.
+    Whoever finds one whose content differs replaces it, with two exceptions. Keys are random: a Secret that
+    exists stays as it is. And `account` is what the launcher's template names (`mpipods.launcher_account`):
+    such a ServiceAccount may be somebody else's, and is made only where it is missing.
     """
     if job.kind is not Kind.MPI:
         return []
-    config = _config(job, files)
-    return [*_rights(job, account), config] if uses_agent(job) else [config]
+    before = _rights(job, account) if uses_agent(job) else [ssh_secret(job, _keys(job.uid, job.name))]
+    return [*before, _config(job, files)]
 
 
-def needs_ssh(job: Job) -> bool:
-    return job.kind is Kind.MPI and not uses_agent(job)
-
-
-def ssh_secret(job: Job, entropy: bytes) -> Object:
-    """The Secret with the keys of a job, from `sshkeys.ENTROPY` random bytes; one that exists stays."""
-    pair = sshkeys.pair(entropy, job.name)
+def ssh_secret(job: Job, pair: sshkeys.KeyPair) -> Object:
+    """The Secret with the keys of a job."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -58,6 +54,12 @@ if ! command -v python3 >/dev/null 2>&1; then
 fi
 exec python3 -S -E {mpipods.FOLDER}/{mpipods.PROGRAMS[0]} {container} "$@"
 """
+
+
+# A process makes the keys of a job once, however often it looks whether they are there.
+@functools.lru_cache(maxsize=1024)
+def _keys(uid: str, name: str) -> sshkeys.KeyPair:
+    return sshkeys.pair(os.urandom(sshkeys.ENTROPY), name)
 
 
 def _config(job: Job, files: Iterable[File]) -> Object:

@@ -57,7 +57,8 @@ def prepared(job: Job, role: Role, spec: Object, name: str, domain: str) -> Obje
 
 def _files(job: Job, *, is_launcher: bool) -> list[Object]:
     if not is_launcher:
-        return [] if job.api_version == V2BETA1 else [_item(AGENT, 0o555)]
+        # Nobody calls it there, but Open MPI does not start where it is told of an agent that is missing.
+        return [_item(AGENT, 0o555)] if uses_agent(job) else []
     shared = [_item(HOSTFILE, 0o444), _item(DISCOVERY, 0o555)]
     if not uses_agent(job):
         return shared

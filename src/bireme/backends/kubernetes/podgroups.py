@@ -30,7 +30,7 @@ def podgroup(
 ) -> Object:
     """The group of all pods of a job.
 
-    `templates` are the raw ones by role type; `priorities` are the values of the cluster's priority classes.
+    `templates` are the raw ones by role name; `priorities` are the values of the cluster's priority classes.
     """
     spec: Object = {"minMember": members(job)}
     wanted = dict(job.policy.scheduling.min_resources) or _sum(job, templates, priorities)
@@ -95,7 +95,7 @@ def _priority_class(job: Job, templates: Mapping[str, Template]) -> str:
     chosen = job.policy.scheduling.priority_class
     if chosen or not _is_v2beta1(job):
         return chosen
-    found = (_class_of(templates, name) for name in ("Launcher", "Worker"))
+    found = (_class_of(templates, name) for name in ("launcher", "worker"))
     return next((name for name in found if name), "")
 
 
@@ -110,7 +110,7 @@ def _timeout(job: Job) -> int | None:
 
 def _sum(job: Job, templates: Mapping[str, Template], priorities: Mapping[str, int]) -> Object:
     """What the pods that must be placed together ask for, those of the highest priority first."""
-    ranked = sorted(job.roles, key=lambda role: -priorities.get(_class_of(templates, role.type), 0))
+    ranked = sorted(job.roles, key=lambda role: -priorities.get(_class_of(templates, role.name), 0))
     left = members(job)
     cpu, memory, devices = 0, 0, dict[str, int]()
     for role in ranked:

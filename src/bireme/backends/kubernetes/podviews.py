@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from bireme.backends.kubernetes import labels, podtroubles
 from bireme.backends.kubernetes.views import (
     Condition,
@@ -25,6 +27,7 @@ READY_NODE = Node(status=NodeStatus((Condition("Ready", "True"),)))
 
 def replica(pod: Pod, node: Node | None, now: float) -> Replica:
     """The replica that a pod is; `node` is the one it is bound to, None where that does not exist."""
+    pod = _foreseen(pod)
     phase = ReplicaPhase(pod.status.phase or ReplicaPhase.PENDING)
     due = abandoned_at(pod, node)
     role = role_of(pod)
@@ -47,6 +50,25 @@ def replica(pod: Pod, node: Node | None, now: float) -> Replica:
         node=pod.spec.nodeName,
         address=pod.status.podIP,
     )
+
+
+def _foreseen(pod: Pod) -> Pod:
+    """The pod with the phase that it comes to when all of its containers have ended and none is started again.
+
+    A kubelet tells the ends of containers at once, but the phase that follows from them a second later.
+    """
+    ends = [one.state.terminated for one in pod.status.containerStatuses]
+    codes = [one.exitCode for one in ends if one is not None]
+    if (
+        pod.status.phase != ReplicaPhase.RUNNING
+        or pod.spec.restartPolicy != "Never"
+        or not codes
+        or len(codes) != len(pod.spec.containers)
+        or any(one.restartPolicy for one in pod.spec.containers)
+    ):
+        return pod
+    phase = ReplicaPhase.FAILED if any(codes) else ReplicaPhase.SUCCEEDED
+    return replace(pod, status=replace(pod.status, phase=phase))
 
 
 def abandoned_at(pod: Pod, node: Node | None) -> float | None:

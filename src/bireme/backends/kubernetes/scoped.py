@@ -40,6 +40,11 @@ class Scoped(Generic[T]):
         cache = self._cache(namespace)
         return cache.objects.get((namespace, name)) if cache is not None else None
 
+    def is_at(self, namespace: str, version: str) -> bool:
+        """Whether everything is known that happened up to a version."""
+        cache = self._cache(namespace)
+        return cache is not None and int(cache._version or 0) >= int(version)
+
     def learn(self, one: T) -> None:
         cache = self._cache(one.metadata.namespace)
         if cache is not None:

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-import bireme
 from bireme import errors
 from bireme.backends.kubernetes.folders import File, Folder
 from bireme.model.quantities import show_memory
@@ -34,7 +33,7 @@ PART = 900 * 1000
 CODE_LABEL = "bireme.io/code"
 MANAGED = {"app.kubernetes.io/managed-by": "bireme"}
 _SHOWN = 5
-_PACKAGE = Path(bireme.__file__).parent
+_PACKAGE = Path(unpacking.__file__).parents[1]
 
 Manifest = dict[str, object]
 

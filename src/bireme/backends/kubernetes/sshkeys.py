@@ -85,25 +85,33 @@ def _der(tag: int, content: bytes) -> bytes:
 
 
 def _times(number: int, point: _Point) -> _Point:
-    """The point added to itself that many times, bit by bit."""
-    total: _Point | None = None
-    for bit in bin(number)[2:]:
-        total = _plus(total, total)
+    """The point added to itself that many times, bit by bit.
+
+    In between a point is (x/z^2, y/z^3), so that only the end needs a division, which costs most.
+    """
+    x, y, z = *point, 1
+    for bit in bin(number)[3:]:
+        x, y, z = _doubled(x, y, z)
         if bit == "1":
-            total = _plus(total, point)
-    assert total is not None, "the number is between 1 and the order of the curve"
-    return total
+            x, y, z = _plus(x, y, z, point)
+    inverse = pow(z, -1, _PRIME)
+    return x * inverse**2 % _PRIME, y * inverse**3 % _PRIME
 
 
-def _plus(one: _Point | None, other: _Point | None) -> _Point | None:
-    """The sum of two points; None stands for the point at infinity."""
-    if one is None or other is None:
-        return other if one is None else one
-    (x1, y1), (x2, y2) = one, other
-    if x1 == x2 and (y1 + y2) % _PRIME == 0:
-        return None
-    slope = (
-        (3 * x1 * x1 - 3) * pow(2 * y1, -1, _PRIME) if one == other else (y2 - y1) * pow(x2 - x1, -1, _PRIME)
-    )
-    x = (slope * slope - x1 - x2) % _PRIME
-    return x, (slope * (x1 - x) - y1) % _PRIME
+def _doubled(x: int, y: int, z: int) -> tuple[int, int, int]:
+    square, height = z * z % _PRIME, y * y % _PRIME
+    slope = 3 * (x - square) * (x + square) % _PRIME
+    far = 4 * x * height % _PRIME
+    over = (slope * slope - 2 * far) % _PRIME
+    return over, (slope * (far - over) - 8 * height * height) % _PRIME, 2 * y * z % _PRIME
+
+
+def _plus(x: int, y: int, z: int, point: _Point) -> tuple[int, int, int]:
+    """The sum with another point: never the same one, because a doubled one is no first power of it."""
+    square = z * z % _PRIME
+    run = (point[0] * square - x) % _PRIME
+    rise = (point[1] * square * z - y) % _PRIME
+    run2 = run * run % _PRIME
+    run3, near = run2 * run % _PRIME, x * run2 % _PRIME
+    over = (rise * rise - run3 - 2 * near) % _PRIME
+    return over, (rise * (near - over) - y * run3) % _PRIME, run * z % _PRIME

@@ -1,0 +1,163 @@
+"""One job of a cluster: seen, followed, put aside, scaled and removed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.backends.kubernetes import jobs, podlogs
+from bireme.backends.kubernetes.api import Api
+from bireme.backends.kubernetes.jobviews import JobObject
+from bireme.backends.kubernetes.podlogs import Mark
+from bireme.model.replicas import ReplicaPhase
+from bireme.model.status import Phase
+from bireme.runs.logreading import EVERYTHING, Choice, LogLine
+from bireme.sdk import clusterviews, ranks
+from bireme.sdk.clusterviews import Seen
+from bireme.sdk.clusterwatch import ClusterWatch
+from bireme.sdk.evidence import TAIL
+from bireme.sdk.local import STOP_PATIENCE, check_scale
+from bireme.sdk.podlives import ReplicaPod
+from bireme.sdk.session import Session
+from bireme.sdk.views import JobView
+
+_LOOK_EVERY = 0.3
+_MOST_TAILS = 16
+"""Failed replicas whose last lines are looked at to find the first one."""
+_LOOK_BACK = 50
+
+
+class ClusterJob:
+    """A job object; what is done with it concerns that very one, not a later one of its name."""
+
+    def __init__(
+        self, session: Session, one: JobObject, id: str, context: str, forget: Callable[[], None]
+    ) -> None:
+        self._session, self._object, self._context, self._forget = session, one, context, forget
+        self.id = id
+
+    @property
+    def key(self) -> str:
+        meta = self._object.metadata
+        return f"{self._context}/{meta.namespace}/{self._object.kind.lower()}/{meta.name}"
+
+    def view(self) -> JobView:
+        return self._session.ask(self._view)
+
+    def watch(self, choice: Choice = EVERYTHING) -> ClusterWatch:
+        return ClusterWatch(self._session, self._object, self.id, self._context, choice)
+
+    def replica(self, given: str) -> str:
+        seen = self._session.ask(self._look)
+        by_short = ranks.replica_names(seen.job)
+        there = {one.pod.metadata.name: one.replica.name for one in seen.pods}
+        full = by_short.get(given) or there.get(given, given)
+        if full in by_short.values() or full in there.values():
+            return full
+        raise ranks.no_such_replica(self.id, given, by_short)
+
+    def stop(self) -> JobView:
+        return self._session.ask(self._stop)
+
+    def resume(self) -> JobView:
+        return self._session.ask(self._resume)
+
+    def scale(self, replicas: Mapping[str, int]) -> JobView:
+        return self._session.ask(lambda api: self._scale(api, replicas))
+
+    def remove(self) -> None:
+        self._session.ask(self._remove)
+        self._forget()
+
+    # Inside the event loop
+
+    async def _look(self, api: Api) -> Seen:
+        """The job as it is now; raises if it is gone."""
+        now, pods, events = await asyncio.gather(
+            jobs.again(api, self._object), jobs.pods(api, self._object), jobs.events(api, self._object)
+        )
+        if now is None:
+            self._forget()
+            raise errors.BadInput(f"{self.id} is not there any more", hint="`bireme ps --all` lists what is")
+        return clusterviews.seen(self.id, self._context, now, pods, time.time(), events)
+
+    async def _view(self, api: Api) -> JobView:
+        seen = await self._look(api)
+        if seen.status.phase is not Phase.FAILED and not seen.status.crashes and not seen.status.evictions:
+            return clusterviews.view(seen)
+        tails = await self._tails(api, seen)
+        seen = replace(seen, last_lines={uid: lines[-1].time for uid, lines in tails.items() if lines})
+        found = clusterviews.explained(seen)
+        if found is None or found.error is None:
+            return clusterviews.view(seen)
+        named = [one.pod.metadata.uid for one in seen.pods if one.replica.name == found.error.replica]
+        lines = [line for uid in named for line in tails.get(uid, ())]
+        return clusterviews.view(seen, tuple(line.text for line in lines if line.text.strip())[-TAIL:])
+
+    async def _tails(self, api: Api, seen: Seen) -> dict[str, list[LogLine]]:
+        """The last lines of the replicas that failed, by the uid of their pods."""
+        failed = [
+            one for one in seen.pods if one.replica.phase is ReplicaPhase.FAILED or one.replica.restarts
+        ]
+        chosen = failed[:_MOST_TAILS]
+        found = await asyncio.gather(*(_tail(api, one) for one in chosen))
+        return {one.pod.metadata.uid: lines for one, lines in zip(chosen, found, strict=True)}
+
+    async def _stop(self, api: Api) -> JobView:
+        seen = await self._look(api)
+        if not seen.status.phase.is_final:
+            await jobs.suspend(api, self._object, True)
+            await self._until(api, seen, "come to rest", _rests)
+        return await self._view(api)
+
+    async def _resume(self, api: Api) -> JobView:
+        seen = await self._look(api)
+        if seen.status.phase.is_final:
+            raise errors.BadInput(
+                f"{self.id} has ended ({seen.status.phase})",
+                hint="a job that ended is run anew with `bireme run`, after `bireme rm` or with another name",
+            )
+        await jobs.suspend(api, self._object, False)
+        return await self._view(api)
+
+    async def _scale(self, api: Api, replicas: Mapping[str, int]) -> JobView:
+        seen = await self._look(api)
+        check_scale(self.id, seen.job, replicas, seen.status.phase)
+        await jobs.scale(api, seen.object, replicas)
+        return await self._view(api)
+
+    async def _remove(self, api: Api) -> None:
+        seen = await self._look(api)
+        await jobs.delete(api, self._object)
+        await self._until(api, seen, "gone", lambda _: False)
+
+    async def _until(self, api: Api, before: Seen, what: str, holds: Callable[[Seen], bool]) -> None:
+        """Waits until something holds, or the job is gone; not much longer than its replicas' grace."""
+        grace = max((role.pod.grace for role in before.job.roles), default=0.0)
+        end = time.monotonic() + grace + STOP_PATIENCE
+        while (now := await jobs.again(api, self._object)) is not None:
+            pods = await jobs.pods(api, self._object)
+            if holds(clusterviews.seen(self.id, self._context, now, pods, time.time())):
+                return
+            if time.monotonic() > end:
+                raise errors.Unreachable(
+                    f"{self.id} has not {what} within {grace + STOP_PATIENCE:g} s",
+                    hint=f"look: bireme show {self.id}; is its operator alive: bireme doctor --on kubernetes",
+                )
+            await asyncio.sleep(_LOOK_EVERY)
+
+
+def _rests(seen: Seen) -> bool:
+    phase = seen.status.phase
+    return phase.is_final or (phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods))
+
+
+async def _tail(api: Api, one: ReplicaPod) -> list[LogLine]:
+    found: list[LogLine] = []
+    for source in podlogs.sources(one.pod, one.replica.name):
+        found += await podlogs.read(api, source, Mark(last=_LOOK_BACK))
+    return sorted(found, key=lambda line: line.time)

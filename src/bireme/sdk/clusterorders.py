@@ -1,0 +1,152 @@
+"""What is sent to a cluster for an order: its manifest there, and the code of a script."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from bireme import errors
+from bireme.backends.kubernetes import folders, localdata, shipping, starting
+from bireme.backends.kubernetes.folders import Folder
+from bireme.backends.kubernetes.shipping import Parcel
+from bireme.engine.submit import Order
+from bireme.manifest import shortform
+from bireme.model.job import Kind
+from bireme.model.quantities import show_memory
+from bireme.sdk import images
+from bireme.sdk.orders import Given, Ordered
+
+Manifest = dict[str, Any]  # Any: JSON has no better type
+
+_MOST_MENTIONS = 3
+_REFUSED = {
+    "maps": (
+        "--map supplies paths of an image on this machine; in a cluster the image itself has them",
+        "build them into the image, or mount a volume in the manifest",
+    ),
+    "volumes": (
+        "--volume supplies a claim on this machine; a cluster has the claim itself",
+        "leave it out; `kubectl get pvc` lists what there is",
+    ),
+    "command": (
+        "--command stands for an image's entrypoint on this machine; in a cluster the image has its own",
+        "leave it out, or write `command:` in the manifest",
+    ),
+    "python": (
+        "--python chooses an interpreter of this machine; in a cluster the image brings its own",
+        "choose an image with --image",
+    ),
+    "fits": (
+        "--fit shrinks a job to this machine, and it is to run in a cluster",
+        "leave it out; a job that is too large waits there, and `bireme show` says for what",
+    ),
+}
+
+
+class Home(Struct, frozen=True):
+    """Where settings are looked for."""
+
+    folder: Path
+    environ: Mapping[str, str]
+
+
+class Body(Struct, frozen=True):
+    """A job as it is sent, with the code that goes with it."""
+
+    manifest: Manifest
+    order: Order
+    parcel: Parcel | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["metadata"]["name"])
+
+
+def bodies(ordered: Ordered, namespace: str, chosen: str, home: Home) -> tuple[Body, ...]:
+    """What is sent for each order. `chosen` is the namespace that the user named, if any."""
+    _refuse(ordered.given)
+    return tuple(_body(order, ordered.given, namespace, chosen, home) for order in ordered.orders)
+
+
+def _refuse(given: Given) -> None:
+    for option, (what, hint) in _REFUSED.items():
+        if getattr(given, option):
+            raise errors.BadInput(what, hint=hint)
+
+
+def _body(order: Order, given: Given, namespace: str, chosen: str, home: Home) -> Body:
+    manifest = _named(order, namespace, chosen)
+    if given.environment:
+        manifest = starting.with_variables(manifest, dict(given.environment))
+    if not order.script:
+        return Body(starting.with_image(manifest, given.image) if given.image else manifest, order)
+    manifest = starting.with_image(manifest, _image(order, manifest, given, home))
+    folder = _folder(order, manifest)
+    parcel = shipping.packed(folder)
+    manifest = starting.with_code(
+        manifest, parcel, lambda word: folder.script if word == order.script else word
+    )
+    return Body(manifest, order, parcel, tuple(_notes(order, manifest, folder, parcel)))
+
+
+def _named(order: Order, namespace: str, chosen: str) -> Manifest:
+    """The manifest under the name and in the namespace that the job has."""
+    manifest = copy.deepcopy(order.manifest)
+    metadata: Manifest = dict(manifest.get("metadata") or {})  # type: ignore[call-overload]
+    written = metadata.get("namespace")
+    if written and chosen and written != chosen:
+        raise errors.BadInput(
+            f"{order.job.kind} {order.job.name} names the namespace {written}, and --namespace says {chosen}",
+            hint="leave one of them out",
+        )
+    metadata |= {"name": order.job.name, "namespace": written or namespace}
+    metadata.pop("generateName", None)
+    if order.job.kind is Kind.BATCH:
+        # By this label `bireme ps` knows it among all other Jobs.
+        metadata["labels"] = {**(metadata.get("labels") or {}), **shipping.MANAGED}
+    manifest.pop("status", None)
+    return {**manifest, "metadata": metadata}
+
+
+def _image(order: Order, manifest: Manifest, given: Given, home: Home) -> str:
+    written = next((str(one.get("image") or "") for one in starting.containers(manifest)), "")
+    if given.image:
+        return given.image
+    if written and not shortform.is_placeholder(written):
+        return written
+    found = images.configured(home.folder, home.environ)
+    if not found:
+        raise images.missing(Path(order.supplies.cwd, order.script), home.environ)
+    return found
+
+
+def _folder(order: Order, manifest: Manifest) -> Folder:
+    cwd = Path(order.supplies.cwd)
+    words = next((list(one.get("command") or ()) for one in starting.containers(manifest)), [])
+    is_module = order.script in words and words[words.index(order.script) - 1] == "-m"
+    if is_module:
+        return folders.of_module(order.script, cwd)
+    if not (cwd / order.script).exists():
+        raise errors.BadInput(f"there is no script {order.script} in {cwd}")
+    return folders.of_script(order.script, cwd)
+
+
+def _notes(order: Order, manifest: Manifest, folder: Folder, parcel: Parcel) -> Iterator[str]:
+    installs = f"; {Path(folder.requirements).name} is installed at the start" if folder.requirements else ""
+    count = f"{len(folder.files)} file{'' if len(folder.files) == 1 else 's'}"
+    yield f"sent with the script: {count} of {folder.root} ({show_memory(parcel.size)} packed){installs}"
+    cwd = Path(order.supplies.cwd)
+    words = next((list(one.get("command") or ()) for one in starting.containers(dict(order.manifest))), [])
+    args = words[words.index(order.script) + 1 :] if order.script in words else []
+    found = localdata.mentions(cwd / order.script, args, folder, cwd)
+    for one in found[:_MOST_MENTIONS]:
+        where = f"{order.script}:{one.line}" if one.line else "an argument"
+        yield (
+            f"{where} names {one.written}, which is on this machine and is not sent: "
+            "put data into a volume or into object storage"
+        )

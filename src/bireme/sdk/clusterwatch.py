@@ -1,0 +1,145 @@
+"""What is new about a job of a cluster since the last look: a follower that is polled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.backends.kubernetes.api import Api
+from bireme.backends.kubernetes.jobviews import JobObject
+from bireme.backends.kubernetes.views import Pod
+from bireme.model.status import Phase
+from bireme.runs.logreading import Choice, LogLine
+from bireme.sdk import clusterviews, podlives
+from bireme.sdk.clusterviews import Seen
+from bireme.sdk.evidence import TAIL
+from bireme.sdk.listening import Listener
+from bireme.sdk.session import Session
+from bireme.sdk.views import Diagnosis, Glance
+
+REST = 5.0
+"""Seconds for which replicas that outlive the verdict are still listened to."""
+PATIENCE = 30.0
+"""Seconds within which the job must have been seen once."""
+
+
+class ClusterWatch:
+    """Follows one job: its lines, and its state at a glance."""
+
+    def __init__(self, session: Session, one: JobObject, id: str, context: str, choice: Choice) -> None:
+        self.id = id
+        self.job = clusterviews.job_of(one)
+        self._session, self._context, self._choice, self._one = session, context, choice, one
+        self._task: Future[None] | None = None
+        self._listener = session.ask(self._begin, PATIENCE)
+        self._reads_on = False
+        self._first = True
+        self._ended: float | None = None
+        self._version = -1
+        self._seen: Seen | None = None
+
+    def refresh(self) -> None:
+        """Nothing is left to do: what is new comes by itself."""
+
+    def poll(self) -> list[LogLine]:
+        if not self._reads_on:
+            self._session.ask(lambda api: self._listener.read_on())
+            self._reads_on = True
+        lines = []
+        while self._listener.lines:
+            lines.append(self._listener.lines.popleft())
+        return sorted(lines, key=lambda line: line.time)
+
+    def drain(self) -> Iterator[LogLine]:
+        lines = self._session.ask(lambda api: self._listener.read_rest())
+        self._reads_on = False
+        if self._first and self._choice.last is not None:
+            lines = lines[-self._choice.last :] if self._choice.last else []
+        self._first = False
+        yield from lines
+
+    def silence(self) -> str:
+        present = [one for one in self._listener.pods if one.metadata.uid not in self._listener.gone]
+        return "" if present else f"no pod of {self.id} is there, and logs go with their pods"
+
+    def unfinished(self) -> LogLine | None:
+        return None
+
+    def glance(self) -> Glance:
+        found = clusterviews.glance(self._look())
+        trouble = self._listener.trouble
+        return replace(found, trouble=trouble) if trouble and not found.trouble else found
+
+    def why_restarted(self) -> Diagnosis | None:
+        seen = self._look()
+        found = clusterviews.restarted(seen)
+        if found is None or found.error is None:
+            return found
+        attempt, name = found.error.attempt, found.error.replica
+        tails = [
+            self._listener.tails.get(one.pod.metadata.uid, ())
+            for one in seen.pods
+            if (one.replica.name, one.replica.attempt) == (name, attempt)
+        ]
+        return clusterviews.with_tail(found, tuple(line.text for lines in tails for line in lines)[-TAIL:])
+
+    def exists(self) -> bool:
+        return self._listener.object is not None
+
+    def is_over(self) -> bool:
+        seen = self._look()
+        phase = seen.status.phase
+        if phase.is_final:
+            self._ended = self._ended or time.monotonic()
+            return self._listener.is_silent or time.monotonic() - self._ended >= REST
+        self._ended = None
+        alive = [one for one in seen.pods if one.pod.metadata.uid not in self._listener.gone]
+        return phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in alive)
+
+    def revive(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _begin(self, api: Api) -> Listener:
+        listener = Listener(api, self._one, self._choice, self._named)
+        self._task = self._session.send(lambda _: listener.run())
+        running = asyncio.wrap_future(self._task)
+        ready = asyncio.ensure_future(listener.ready.wait())
+        both: list[asyncio.Future[Any]] = [running, ready]  # Any: only which one comes first matters
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            ready.cancel()
+            raise _first(running.exception())
+        return listener
+
+    def _named(self, pod: Pod) -> str:
+        """The replica that a pod is, under its job's name for it."""
+        return podlives.paired(self.job, (pod,), 0.0)[0].replica.name
+
+    def _look(self) -> Seen:
+        """The job as it was last heard of; put together anew only when something changed."""
+        version = self._listener.version
+        if self._seen is None or version != self._version:
+            one = self._listener.object or self._one
+            self._one, self._version = one, version
+            seen = clusterviews.seen(self.id, self._context, one, self._listener.pods, time.time())
+            last = {uid: lines[-1].time for uid, lines in self._listener.tails.items() if lines}
+            self._seen = replace(seen, last_lines=last)
+            self.job = seen.job
+        return replace(self._seen, now=time.time())
+
+
+def _first(error: BaseException | None) -> BaseException:
+    """The one error that a group of tasks ended with."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error or errors.OurBug("nobody listens to the job any more")

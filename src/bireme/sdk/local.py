@@ -1,0 +1,214 @@
+"""Jobs on this machine: their run directories, read and edited."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from bireme import errors, kinds
+from bireme.engine import control, submit
+from bireme.engine.submit import Order
+from bireme.model.job import Job
+from bireme.model.status import Phase
+from bireme.runs import directory, machine, records
+from bireme.runs.directory import RunDirectory
+from bireme.runs.ledger import Ledger
+from bireme.runs.logreading import EVERYTHING, Choice
+from bireme.sdk import ranks, viewing
+from bireme.sdk.following import Watch
+from bireme.sdk.orders import Ordered
+from bireme.sdk.places import Backend, Started
+from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView
+
+STOP_PATIENCE = 30.0
+"""Seconds beyond the longest grace of a job's replicas after which a stop counts as stuck."""
+_LOOK_EVERY = 0.05
+
+
+class LocalPlace:
+    """The runs in a home. Every method reads them anew, so nothing has to be closed."""
+
+    backend = Backend.LOCAL
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def start(self, ordered: Ordered) -> tuple[Started, ...]:
+        if ordered.given.image:
+            raise errors.BadInput(
+                "an image is not used on this machine", hint="leave --image out, or add --on kubernetes"
+            )
+        if len(ordered.orders) > 1:
+            for order in ordered.orders:
+                self._refuse_active(order.job.name)
+                submit.check(self._home, order)
+        return tuple(self._start(order) for order in ordered.orders)
+
+    def checked(self, ordered: Ordered) -> CheckView:
+        pairs = zip(ordered.orders, ordered.read, strict=True)
+        return CheckView(
+            jobs=tuple(self._check(order, read.file, read.line) for order, read in pairs),
+            warnings=ordered.warnings,
+        )
+
+    def jobs(self, all: bool) -> tuple[JobSummary, ...]:
+        here = machine.this_machine()
+        rows = Ledger(self._home).runs()
+        chosen = (row for row in rows if row.phase is not None and (all or not row.phase.is_final))
+        return tuple(
+            summary
+            for row in chosen
+            if (summary := _summary(RunDirectory(self._home, row.id), here)) is not None
+        )
+
+    def find(self, name: str) -> LocalJob:
+        """The run that a name means: `mnist` the newest, `mnist#2` the second."""
+        return LocalJob(directory.find(self._home, *records.parse_run(name)))
+
+    def has(self, name: str) -> bool:
+        """Whether a run of this name is here."""
+        try:
+            self.find(name)
+        except errors.BadInput:
+            return False
+        return True
+
+    def revive(self) -> tuple[str, ...]:
+        """Carries on the jobs of this machine whose runner died, and returns their ids."""
+        return tuple(str(run.id) for run in control.revive(self._home))
+
+    def _start(self, order: Order) -> Started:
+        submitted = submit.submit(self._home, order)
+        return Started(LocalJob(submitted.run), submitted.notes)
+
+    def _check(self, order: Order, file: str, line: int) -> CheckedJob:
+        here = ""
+        notes: tuple[str, ...] = ()
+        try:
+            _, notes = submit.check(self._home, order)
+        except errors.BiremeError as error:
+            here = str(error)
+        replicas = {role.name: role.replicas for role in order.job.roles}
+        return CheckedJob(
+            kind=str(order.job.kind),
+            name=order.job.name,
+            file=file,
+            line=line,
+            replicas=replicas,
+            here=here,
+            notes=notes,
+        )
+
+    def _refuse_active(self, name: str) -> None:
+        last = directory.newest(self._home, name)
+        if last is not None and last.is_active():
+            raise errors.BadInput(
+                f"{last.id} is still active ({last.status().phase})", hint=f"end it with `bireme rm {name}`"
+            )
+
+
+class LocalJob:
+    """One run of this machine, or of another one that shares the home."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+
+    @property
+    def id(self) -> str:
+        return str(self.run.id)
+
+    @property
+    def key(self) -> str:
+        return f"{self.run.id.name}#{self.run.id.number}"
+
+    def view(self) -> JobView:
+        return viewing.view(self.run)
+
+    def watch(self, choice: Choice = EVERYTHING) -> Watch:
+        return Watch(self.run, choice)
+
+    def replica(self, given: str) -> str:
+        by_short = ranks.replica_names(self.run.desired().job)
+        full = by_short.get(given, given)
+        if full in by_short.values() or (self.run.logs / full).is_dir():
+            return full
+        raise ranks.no_such_replica(self.id, given, by_short)
+
+    def stop(self) -> JobView:
+        if self.run.is_active():
+            self._require_here()
+            control.stop(self.run)
+            self._await_rest()
+        return self.view()
+
+    def resume(self) -> JobView:
+        self._require_here()
+        control.resume(self.run)
+        return self.view()
+
+    def scale(self, replicas: Mapping[str, int]) -> JobView:
+        self._require_here()
+        check_scale(self.id, self.run.desired().job, replicas, self.run.status().phase)
+        for role, count in replicas.items():
+            control.scale(self.run, role, count)
+        return self.view()
+
+    def remove(self) -> None:
+        try:
+            if self.run.is_active():
+                self._require_here()
+                control.discard(self.run)
+            if self.run.is_held():
+                self._await_rest()
+        except errors.OurBug:
+            # Its files cannot be read, so nobody can be told to end it; what nobody holds may go.
+            if self.run.is_held():
+                raise
+        Ledger(self.run.home).remove(self.run.id)
+
+    def _require_here(self) -> None:
+        context = self.run.context()
+        if not context.is_of(machine.this_machine()):
+            host = context.machine.host
+            raise errors.BadInput(f"{self.id} belongs to {host}", hint=f"run the same command on {host}")
+
+    def _await_rest(self) -> None:
+        grace = max((role.pod.grace for role in self.run.desired().job.roles), default=0.0)
+        end = time.monotonic() + grace + STOP_PATIENCE
+        while not control.is_at_rest(self.run):
+            if time.monotonic() > end:
+                raise errors.Unreachable(
+                    f"{self.id} has not come to rest within {grace + STOP_PATIENCE:g} s",
+                    hint=f"look at {self.run.path / 'runner.log'}",
+                )
+            time.sleep(_LOOK_EVERY)
+
+
+def check_scale(id: str, job: Job, replicas: Mapping[str, int], phase: Phase) -> None:
+    """Refuses counts that the job cannot have, on any backend."""
+    if phase.is_final:
+        raise errors.BadInput(f"{id} has ended ({phase})", hint="only a job that goes on can be scaled")
+    for role, count in replicas.items():
+        if job.role(role) is None:
+            known = ", ".join(one.name for one in job.roles)
+            raise errors.BadInput(f"{id} has no role {role}", hint=f"its roles are {known}")
+        if count < 0:
+            raise errors.BadInput(f"a role has at least 0 replicas, got {role}={count}")
+    problems = list(kinds.module(job.kind).validate(_scaled(job, replicas)))
+    if problems:
+        raise errors.BadInput(f"{id} cannot be scaled so: {problems[0].field}: {problems[0].text}")
+
+
+def _scaled(job: Job, replicas: Mapping[str, int]) -> Job:
+    roles = tuple(replace(one, replicas=replicas.get(one.name, one.replicas)) for one in job.roles)
+    return replace(job, roles=roles)
+
+
+def _summary(run: RunDirectory, here: records.Machine) -> JobSummary | None:
+    try:
+        return viewing.summary(run, here)
+    except errors.BiremeError:
+        return None  # it was removed a moment ago, or is damaged: `show` says which

@@ -1,0 +1,106 @@
+"""Does a real API server take every object that we make, of every kind and version, without a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from bireme.backends.kubernetes import autoscaling, mpiobjects, services
+from bireme.backends.kubernetes.api import Api
+from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.podmaking import Extras
+from bireme.kinds import MODULES
+from bireme.model.job import Kind
+from bireme.model.replicas import Addresses
+from tests.cluster.clientwork import working
+from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, Object, container, made, mpi, template
+
+PLURALS = {
+    "ConfigMap": "configmaps",
+    "HorizontalPodAutoscaler": "horizontalpodautoscalers",
+    "Pod": "pods",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "Secret": "secrets",
+    "Service": "services",
+    "ServiceAccount": "serviceaccounts",
+}
+CPU = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+}
+FULL = template(
+    container(
+        "main",
+        command=["python", "train.py"],
+        env=[{"name": "A", "value": "1"}],
+        ports=[{"name": "http", "containerPort": 80}],
+        resources={"limits": {"cpu": "1", "nvidia.com/gpu": 1}},
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+    ),
+    container("sidecar"),
+    metadata={"labels": {"team": "vision"}, "annotations": {"note": "x"}, "finalizers": ["example.com/hold"]},
+    initContainers=[container("prepare", command=[""])],
+    volumes=[{"name": "data", "emptyDir": {}}],
+    tolerations=[{"key": "team", "operator": "Exists"}],
+    hostNetwork=True,
+)
+
+JOBS = {
+    "tensorflow": made(Kind.TENSORFLOW, dict.fromkeys(("Chief", "PS", "Worker", "Evaluator"), (1, FULL))),
+    "pytorch": made(Kind.PYTORCH, {"Master": (1, FULL), "Worker": (2, template())}, restart="OnFailure"),
+    "pytorch-elastic": made(
+        Kind.PYTORCH,
+        {"Worker": (2, template())},
+        elasticPolicy={"minReplicas": 1, "maxReplicas": 4, "metrics": [CPU]},
+    ),
+    "gang": made(
+        Kind.PYTORCH,
+        {"Master": (1, template()), "Worker": (2, FULL)},
+        annotations={"bireme.io/restart": "gang"},
+    ),
+    "xgboost": made(Kind.XGBOOST, {"Master": (1, template()), "Worker": (2, FULL)}),
+    "paddle": made(Kind.PADDLE, {"Worker": (2, FULL)}),
+    "paddle-ps": made(
+        Kind.PADDLE, {"Master": (1, template()), "Worker": (2, template())}, restart="ExitCode"
+    ),
+    "jax": made(Kind.JAX, {"Worker": (2, FULL)}, restart="Always"),
+    "mpi-v1": mpi(V1, launcher=FULL, worker=FULL),
+    "mpi-v1-plain": mpi(V1),
+    "mpi-v1alpha2": mpi(V1ALPHA2),
+    "mpi-v2beta1": mpi(V2BETA1, launcher=FULL),
+    "mpi-v2beta1-elsewhere": mpi(V2BETA1, sshAuthMountPath="/home/mpiuser/.ssh", runLauncherAsWorker=True),
+    "mpi-v2beta1-exec": mpi(V2BETA1, annotations={"bireme.io/mpi-agent": "exec"}),
+}
+
+
+@pytest.mark.parametrize("given", JOBS.values(), ids=list(JOBS))
+def test_the_api_server_takes_what_we_make(given: Made, kubeconfig: Path) -> None:
+    async def story(api: Api, where: str) -> None:
+        here = Made(replace(given.job, namespace=where), given.templates)
+        for one in objects(here):
+            name = one["metadata"]["name"]
+            kind = path(one["apiVersion"], PLURALS[one["kind"]], where)
+            kept = await api.create(kind, one, dryRun="All", fieldValidation="Strict")
+            assert kept["metadata"]["name"] == name
+            assert kept["metadata"]["ownerReferences"] == one["metadata"]["ownerReferences"]
+
+    working(kubeconfig, story)
+
+
+def objects(of: Made) -> Iterator[Object]:
+    """Everything that a job has in a cluster, except what only a gang scheduler's own definitions allow."""
+    extras = Extras("cluster.example", "volcano", {"mnist-master-0": "10.0.0.1"})
+    for role in of.job.roles:
+        for index in range(role.replicas):
+            yield of.pod(role.name, index)
+            yield of.pod(role.name, index, extras)
+            if found := services.service(of.job, role, index):
+                yield found
+    files = MODULES[of.job.kind].files(of.job, frozenset(), Addresses())
+    yield from mpiobjects.supports(of.job, files)
+    if scaler := autoscaling.autoscaler(of.job):
+        yield scaler

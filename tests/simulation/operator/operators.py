@@ -1,0 +1,103 @@
+"""How does a simulated operator live: the real controller and the real lease, until it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import traceback
+
+from bireme.backends.kubernetes.api import ApiError
+from bireme.backends.kubernetes.backend import Settings
+from bireme.operator.controller import Controller, Scope
+from bireme.operator.leading import Leadership, LostLead
+from bireme.operator.metrics import Metrics
+from tests.simulation.operator.network import Client, Line, Network
+from tests.simulation.operator.story import Story
+
+
+class Operator:
+    """One process of an operator, with all that it has only in memory."""
+
+    def __init__(self, number: int, network: Network, story: Story, *, lease: bool) -> None:
+        self.name = f"operator-{number}"
+        self._story, self._lease = story, lease
+        self.line = Line(self.name, network, self.kill)
+        self._metrics = Metrics()
+        self._task: asyncio.Task[None] | None = None
+        self.leads = not lease
+
+    def start(self) -> None:
+        self._story.tell(f"{self.name} begins")
+        self._task = asyncio.get_running_loop().create_task(self._live())
+
+    def kill(self) -> None:
+        """As kill -9 does: between any two moments, and without a farewell."""
+        if self.line.is_dead or self._task is None:
+            return
+        self._story.tell(f"{self.name} is killed")
+        self.line.die()
+        self._task.cancel()
+
+    async def wait(self) -> None:
+        assert self._task is not None
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    @property
+    def ended(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    @property
+    def steps(self) -> float:
+        return sum(value for _, value in self._metrics.steps.samples())
+
+    async def _live(self) -> None:
+        clock = asyncio.get_running_loop().time
+        async with Client(self.line) as api:
+            controller = Controller(api, Scope(), Settings(), self._metrics, self.name, clock)
+            try:
+                await self._carry_on(api, controller)
+            except* (LostLead, ApiError) as group:  # The latter of who could not even ask for the lead.
+                self._story.tell(f"{self.name} ends: {group.exceptions[0]}")
+            except* Exception as group:
+                self._story.breaks(f"{self.name} fell: {group.exceptions}", traceback.format_exc())
+            self.line.is_dead = True
+
+    async def _carry_on(self, api: Client, controller: Controller) -> None:
+        if not self._lease:
+            await controller.run()
+            return
+        leadership = Leadership(api, "system", "lease", self.name, asyncio.get_running_loop().time)
+        await leadership.take()
+        self.leads = True
+        self._story.tell(f"{self.name} leads")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(leadership.keep())
+            tasks.create_task(controller.run())
+
+
+class Operators:
+    """Everybody who acts, or wants to."""
+
+    def __init__(self, network: Network, story: Story, *, lease: bool) -> None:
+        self._network, self._story, self._lease = network, story, lease
+        self._numbers = itertools.count(1)
+        self.all: list[Operator] = []
+
+    def add(self) -> Operator:
+        one = Operator(next(self._numbers), self._network, self._story, lease=self._lease)
+        self.all.append(one)
+        one.start()
+        return one
+
+    def living(self) -> list[Operator]:
+        return [one for one in self.all if not one.line.is_dead and not one.ended]
+
+    def is_last(self, who: str) -> bool:
+        """Whether nobody began after the one named."""
+        return self._lease or not self.all or self.all[-1].name == who
+
+    @property
+    def steps(self) -> float:
+        return sum(one.steps for one in self.all)
