@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import NoReturn
 
 from msgspec import Struct
 from tools.testcluster import processes
@@ -17,7 +18,7 @@ from benchmarks.controller.contestants import Contestant, Uids
 from benchmarks.controller.observing import Jobs, Pods
 
 PAUSE, LONGEST_PAUSE = 0.05, 0.3
-PATIENCE = 120.0
+PATIENCE = 40.0
 """Seconds without any progress after which a run has failed."""
 
 
@@ -123,12 +124,15 @@ class _Run:
             if (progress := self._progress()) != seen:
                 last, seen = asked, progress
             if time.monotonic() - last > PATIENCE:
-                raise SystemExit(f"{self._contestant.name}: nothing happened for {PATIENCE:.0f} s; {seen}")
+                self._give_up(f"nothing happened for {PATIENCE:.0f} s; {seen}")
             if not self._contestant.is_bare and not processes.alive(process):
-                logs = [one.read_text()[-2000:] for one in self._arena.folder.glob("*operator.log")]
-                raise SystemExit(f"{self._contestant.name} ended by itself:\n{''.join(logs)}")
+                self._give_up("it ended by itself")
             # Questions about thousands of pods are not free: they take at most a tenth of the time.
             time.sleep(min(LONGEST_PAUSE, max(PAUSE, 9 * (time.monotonic() - asked))))
+
+    def _give_up(self, why: str) -> NoReturn:
+        logs = [f"{one.name}:\n{one.read_text()[-2000:]}" for one in self._arena.folder.glob("*.log")]
+        raise SystemExit("\n".join([f"{self._contestant.name}: {why}", *logs]))
 
     def _progress(self) -> tuple[int, ...]:
         return (self._pods.count(), *(len(one) for one in self._jobs.times.values()))

@@ -11,6 +11,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tools.testcluster import images
+from tools.testcluster.layouts import PATH, Start
+
+from bireme.operator import installation
 
 ROOT = "/app"
 USER = "65532:65532"
@@ -28,6 +32,13 @@ def layer() -> dict[str, Path]:
     for package in packages():
         found |= _files(package)
     return found
+
+
+def build(path: Path) -> Path:
+    """Writes the image as a tar file that containerd can import."""
+    environ = [PATH, *(f"{name}={value}" for name, value in ENVIRONMENT.items())]
+    start = Start(ENTRYPOINT, COMMAND, USER, environ=environ)
+    return images.make(path, installation.IMAGE, layer(), start)
 
 
 def packages() -> list[Distribution]:

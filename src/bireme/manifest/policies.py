@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from bireme.kinds.mpi_spec import AGENT_ANNOTATION
 from bireme.manifest import names
 from bireme.manifest.complaints import Fields
 from bireme.manifest.nodes import quoted
@@ -22,7 +23,13 @@ from bireme.model.job import (
 ELASTIC_MIN_ANNOTATION = "bireme.io/elastic-min"
 
 _OURS = "bireme.io/"
-_ANNOTATIONS = (RESTART_ANNOTATION, ENVIRONMENT_ANNOTATION, EVICTION_LIMIT_ANNOTATION, ELASTIC_MIN_ANNOTATION)
+_ANNOTATIONS = (
+    RESTART_ANNOTATION,
+    ENVIRONMENT_ANNOTATION,
+    EVICTION_LIMIT_ANNOTATION,
+    ELASTIC_MIN_ANNOTATION,
+    AGENT_ANNOTATION,
+)
 _MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
 _MPI_MANAGERS = ("kubeflow.org/mpi-operator", "kueue.x-k8s.io/multikueue")
 

@@ -73,7 +73,9 @@ class ReadJob(Struct, frozen=True):
     file: str
     line: int
     script: str | None = None
-    """The script's path, or its module, as the short form gives it; whether it exists was not looked at."""
+    """The script's path as the short form gives it; whether it exists has not been looked at."""
+    module: str | None = None
+    """What `python -m` takes, where the short form names a module."""
 
 
 class Reading(Struct, frozen=True):
@@ -197,7 +199,7 @@ class _Reader:
         for each in (*complaints.errors, *complaints.warnings):
             self._complaints.add(shortform.placed(each, root))
         if job is not None:
-            self._jobs.append(ReadJob(job, manifest, fields.file, root.mark.line, short.target))
+            self._jobs.append(ReadJob(job, manifest, fields.file, root.mark.line, short.path, short.module))
 
     def _add_pods(self) -> None:
         """Takes bare Pods for jobs where there is no other; beside a job they are something else."""

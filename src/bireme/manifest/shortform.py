@@ -96,9 +96,9 @@ class ShortForm(Struct, frozen=True):
         return None if self.script[0].startswith("-") else self.script[0]
 
     @property
-    def target(self) -> str:
-        """The script's file, or the module."""
-        return next((word for word in self.script if not word.startswith("-")), self.script[0])
+    def module(self) -> str | None:
+        """What `python -m` takes, where the script is a module."""
+        return self.script[1] if self.script[0] == "-m" and len(self.script) > 1 else None
 
 
 def read(fields: Fields) -> ShortForm | None:

@@ -102,8 +102,7 @@ def glance(it: Seen) -> Glance:
         ready=_ready(it),
         total=it.job.total,
         attempt=it.status.attempt,
-        waiting=it.status.waiting or _waits(it),
-        trouble=it.status.trouble,
+        waiting=it.status.waiting or _waits(it) or it.status.trouble,
     )
 
 
@@ -206,7 +205,7 @@ def why(it: Seen) -> str:
     """Why the job is not simply running, in a sentence."""
     if it.object.metadata.deletionTimestamp is not None:
         return "it is being removed"
-    return viewing.why(it.id, it.status, it.where, True) or _waits(it)
+    return _waits(it) or viewing.why(it.id, it.status, it.where, True)
 
 
 def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:
@@ -233,9 +232,9 @@ def _ready(it: Seen) -> int:
 
 
 def _waits(it: Seen) -> str:
-    """What keeps the job from running, where its own status does not say."""
+    """What keeps the job from running, as its pods tell it, or that nobody looks after it."""
     status = it.status
-    if status.phase.is_final or status.phase is Phase.SUSPENDED or status.waiting or status.trouble:
+    if status.phase.is_final or status.phase in (Phase.SUSPENDED, Phase.QUEUED):
         return ""
     stuck = [
         one.replica

@@ -65,8 +65,7 @@ class ClusterWatch:
         yield from lines
 
     def silence(self) -> str:
-        present = [one for one in self._listener.pods if one.metadata.uid not in self._listener.gone]
-        return "" if present else f"no pod of {self.id} is there, and logs go with their pods"
+        return "" if self._present() else f"no pod of {self.id} is there, and logs go with their pods"
 
     def unfinished(self) -> LogLine | None:
         return None
@@ -77,7 +76,7 @@ class ClusterWatch:
         return replace(found, trouble=trouble) if trouble and not found.trouble else found
 
     def why_restarted(self) -> Diagnosis | None:
-        seen = self._look()
+        seen = self._made(self._listener.pods)  # the attempt that failed is gone, and was seen
         found = clusterviews.restarted(seen)
         if found is None or found.error is None:
             return found
@@ -99,8 +98,7 @@ class ClusterWatch:
             self._ended = self._ended or time.monotonic()
             return self._listener.is_silent or time.monotonic() - self._ended >= REST
         self._ended = None
-        alive = [one for one in seen.pods if one.pod.metadata.uid not in self._listener.gone]
-        return phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in alive)
+        return phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods)
 
     def revive(self) -> bool:
         return False
@@ -129,13 +127,19 @@ class ClusterWatch:
         """The job as it was last heard of; put together anew only when something changed."""
         version = self._listener.version
         if self._seen is None or version != self._version:
-            one = self._listener.object or self._one
-            self._one, self._version = one, version
-            seen = clusterviews.seen(self.id, self._context, one, self._listener.pods, time.time())
-            last = {uid: lines[-1].time for uid, lines in self._listener.tails.items() if lines}
-            self._seen = replace(seen, last_lines=last)
-            self.job = seen.job
+            self._seen, self._version = self._made(self._present()), version
+            self.job = self._seen.job
         return replace(self._seen, now=time.time())
+
+    def _made(self, pods: tuple[Pod, ...]) -> Seen:
+        self._one = self._listener.object or self._one
+        seen = clusterviews.seen(self.id, self._context, self._one, pods, time.time())
+        last = {uid: lines[-1].time for uid, lines in self._listener.tails.items() if lines}
+        return replace(seen, last_lines=last)
+
+    def _present(self) -> tuple[Pod, ...]:
+        listener = self._listener
+        return tuple(one for one in listener.pods if one.metadata.uid not in listener.gone)
 
 
 def _first(error: BaseException | None) -> BaseException:

@@ -213,7 +213,7 @@ def _order(read_job: ReadJob, references: References, given: Given, scene: Scene
             cwd=str(_folder(read_job.file, here)),
         ),
         environ=scene.environ,
-        script=read_job.script or "",
+        script=read_job.script or read_job.module or "",
         fits=given.fits,
         detached=given.detached,
         warm=given.warm,
@@ -249,7 +249,7 @@ def _called(read_job: ReadJob, name: str) -> ReadJob:
     again = read.from_manifest(
         {**read_job.manifest, "metadata": metadata}, file=read_job.file, script=read_job.script
     )
-    return replace(again.jobs[0], line=read_job.line)
+    return replace(again.jobs[0], line=read_job.line, module=read_job.module)
 
 
 def _refuse_twins(jobs: Sequence[ReadJob]) -> None:

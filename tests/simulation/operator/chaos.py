@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from bireme.backends.kubernetes.paths import target
 from tests.simulation.operator import manifests
 from tests.simulation.operator.bodies import Body
 from tests.simulation.operator.kubelet import Kubelet

@@ -189,9 +189,9 @@ class Kubelet:
         self._after(max(0.1, backoff.in_place(body.restarts)), lambda: self._again(body))
 
     def _again(self, body: Body) -> None:
-        if not (body.alive or body.gone or body.stopping) and self._nodes.answers(body.node):
-            if body.phase == "Running":
-                self._run(body)
+        rests = body.phase == "Running" and not (body.alive or body.gone or body.stopping)
+        if rests and self._nodes.answers(body.node):
+            self._run(body)
 
     def _finish(self, body: Body, code: int, phase: str) -> None:
         body.alive = body.ready = False

@@ -80,9 +80,7 @@ def _roles(rng: Random, kind: Kind) -> list[tuple[str, int]]:
 
 def _role(rng: Random, kind: Kind, version: str, replicas: int, finalizer: float) -> Tree:
     main: dict[str, Any] = {"name": kinds.module(kind).MAIN or "main", "image": "train", "command": ["train"]}
-    template: Tree = {
-        "spec": {"containers": [main], "terminationGracePeriodSeconds": rng.choice((0, 2, 30))}
-    }
+    template: Tree = {"spec": {"containers": [main], "terminationGracePeriodSeconds": rng.choice((0, 2, 30))}}
     if rng.random() < finalizer:
         template["metadata"] = {"finalizers": ["example.com/hold"]}
     restarts = _MPI_RESTARTS if version == mpi_spec.V2BETA1 else _RESTARTS

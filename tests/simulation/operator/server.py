@@ -89,7 +89,7 @@ class Server:
         return self._commit("ADDED", plural, {**body, "metadata": metadata})
 
     def write(self, plural: str, key: Key, body: Tree) -> Tree:
-        """Replace an object; one whose spec changes has a new generation, one that is the same no new version."""
+        """Replace an object: a new spec is a new generation, and what is the same has no new version."""
         before = self.get(plural, key)
         wanted = body["metadata"].get("resourceVersion")
         if wanted and wanted != before["metadata"]["resourceVersion"]:

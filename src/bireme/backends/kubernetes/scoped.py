@@ -43,7 +43,7 @@ class Scoped(Generic[T]):
     def is_at(self, namespace: str, version: str) -> bool:
         """Whether everything is known that happened up to a version."""
         cache = self._cache(namespace)
-        return cache is not None and int(cache._version or 0) >= int(version)
+        return cache is not None and cache.is_at(version)
 
     def learn(self, one: T) -> None:
         cache = self._cache(one.metadata.namespace)

@@ -119,6 +119,10 @@ class Cache(Generic[T]):
             self._news.clear()
             await self._news.wait()
 
+    def is_at(self, version: str) -> bool:
+        """Whether everything is known that happened up to a version."""
+        return _number(self._version) >= _number(version)
+
     def learn(self, one: T) -> None:
         """Takes in the answer to our own write, so that nothing is decided on an older view."""
         self._put(one)
@@ -129,9 +133,9 @@ class Cache(Generic[T]):
         self._remove(one, FOR_GOOD)
 
     async def _list(self) -> None:
-        # Version 0 is what the server has at hand. It may be old: good enough for the first look alone.
-        version = "" if self._listed else "0"
-        listing = await self._api.listing(self._path, self._type, resourceVersion=version, **self._selectors)
+        # Without a version, which asks for what is true now. What a server has at hand (version 0) may be older
+        # than what others know already: than a status, for example, that tells of objects which it lacks.
+        listing = await self._api.listing(self._path, self._type, **self._selectors)
         seen = set()
         for one in listing.items:
             seen.add(_key(one))

@@ -1,0 +1,76 @@
+"""The operator as it is installed: its image, its confined pod, and a job that it carries through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tools.deploy import image
+from tools.testcluster.processes import until
+
+from bireme.operator.installation import NAME, NAMESPACE
+from tests.cli.commands import Cli
+from tests.cluster.harness import PYTHON, Cluster, Json
+
+PATIENCE = 90.0
+
+
+@pytest.fixture(scope="module")
+def installed(breakable: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of its own, into which the operator was installed by one command."""
+    breakable.load(image.build(tmp_path_factory.mktemp("image") / "operator.tar"))
+    folder = tmp_path_factory.mktemp("work")
+    done = Cli(folder / "home", folder)("install", "--kubeconfig", str(breakable.kubeconfig))
+    assert done.status == 0, done.err
+    yield breakable
+
+
+def job(name: str) -> Json:
+    command = ["python3", "-c", "import os; print('rank', os.environ['RANK'])"]
+    worker = {"containers": [{"name": "pytorch", "image": PYTHON, "command": command}]}
+    roles = {"Master": {"template": {"spec": worker}}, "Worker": {"template": {"spec": worker}}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name},
+        "spec": {"pytorchReplicaSpecs": roles},
+    }
+
+
+def test_the_operator_becomes_ready_without_any_privilege(installed: Cluster) -> None:
+    kubectl = installed.kubectl
+
+    kubectl("-n", NAMESPACE, "rollout", "status", "deployment", NAME, f"--timeout={PATIENCE:.0f}s")
+
+    (pod,) = kubectl.object("pods", "-n", NAMESPACE)["items"]
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    lease = kubectl.object("lease", NAME, "-n", NAMESPACE)
+    assert lease["spec"]["holderIdentity"]
+
+
+def test_it_carries_a_job_through(installed: Cluster) -> None:
+    with installed.namespace() as kubectl:
+        kubectl.apply(job("mnist"))
+
+        kubectl.wait("--for=condition=Succeeded", "pytorchjob/mnist")
+
+        assert kubectl.logs("mnist-master-0") == "rank 0\n"
+        assert kubectl("get", "pytorchjobs", "--no-headers").split()[:2] == ["mnist", "Succeeded"]
+
+
+def test_its_metrics_are_behind_a_service(installed: Cluster) -> None:
+    kubectl = installed.kubectl
+    where = f"/api/v1/namespaces/{NAMESPACE}/services/{NAME}:metrics/proxy/metrics"
+
+    assert until(lambda: "training_operator_jobs" in kubectl.run("get", "--raw", where).stdout, 30.0)
+
+
+def test_it_is_uninstalled_by_one_command(installed: Cluster, tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "home", tmp_path)
+
+    done = cli("uninstall", "--yes", "--kubeconfig", str(installed.kubeconfig))
+
+    assert done.status == 0, done.err
+    gone = ("get", "namespace", NAMESPACE)
+    assert until(lambda: installed.kubectl.run(*gone).returncode != 0, PATIENCE)
