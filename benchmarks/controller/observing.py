@@ -43,7 +43,7 @@ class Jobs:
     """When each job was first seen with a condition."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._line = Line(kubeconfig, patience=None)
+        self._kubeconfig = kubeconfig
         self.times: dict[str, dict[str, float]] = {
             "Created": {},
             "Running": {},
@@ -53,11 +53,17 @@ class Jobs:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        try:
-            for line in self._line.stream(request("GET", f"{manifests.JOBS}?watch=true")):
-                self._hear(line, time.monotonic())
-        except OSError:
-            pass  # The server went, because the run is over.
+        """Watch until the server goes, because the run is over; it drops a watch that reads too slowly."""
+        while True:
+            try:
+                line = Line(self._kubeconfig, patience=None)
+                # Without a version it begins with everything that is there.
+                for event in line.stream(request("GET", f"{manifests.JOBS}?watch=true")):
+                    self._hear(event, time.monotonic())
+            except ConnectionRefusedError:
+                return
+            except OSError:
+                continue
 
     def _hear(self, line: bytes, now: float) -> None:
         job = _events.decode(line).object

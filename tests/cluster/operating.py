@@ -18,7 +18,7 @@ from tests.cluster.planes import Json, Plane
 
 ROOT = Path(__file__).parents[2]
 CRDS = sorted((ROOT / "deploy" / "crds").glob("*.kubeflow.org.yaml"))
-PATIENCE = 20.0
+PATIENCE = 60.0
 RUNNING: Json = {
     "phase": "Running",
     "podIP": "10.1.2.3",
@@ -97,6 +97,10 @@ class Jobs:
     def object(self, what: str) -> Json:
         return json.loads(self._asked("get", what, "-o", "json"))
 
+    def objects(self, resource: str) -> list[Json]:
+        found: list[Json] = json.loads(self._asked("get", resource, "-o", "json"))["items"]
+        return found
+
     def names(self, resource: str) -> list[str]:
         return [word.partition("/")[2] for word in self._asked("get", resource, "-o", "name").split()]
 
@@ -105,6 +109,12 @@ class Jobs:
 
     def pods_are(self, *names: str) -> None:
         until(lambda: self.pods() == sorted(names), f"pods {sorted(names)}")
+
+    def run_in_order(self, *pods: str) -> None:
+        """Let pods run one after the other, each as soon as it is there."""
+        for pod in pods:
+            until(lambda: pod in self.pods(), f"pod {pod}")  # noqa: B023, it is called before the next
+            self.run(pod)
 
     def play(self, pod: str, status: Json) -> None:
         """Say of a pod what its kubelet would say."""

@@ -46,12 +46,21 @@ class Plane(Kubectl):
         return asyncio.run(ask())
 
 
+def plane(purpose: str) -> contextlib.AbstractContextManager[Plane]:
+    """A control plane of its own, gone afterwards; nobody collects what is left behind in it."""
+    return _plane(purpose, clusters.Wish(nodes=0, controller_manager=False))
+
+
+def managed_plane(purpose: str) -> contextlib.AbstractContextManager[Plane]:
+    """The same with Kubernetes' own controllers: owned objects go with their owners, autoscalers scale."""
+    return _plane(purpose, clusters.Wish(nodes=0))
+
+
 @contextlib.contextmanager
-def plane(purpose: str) -> Iterator[Plane]:
-    """A control plane of its own, gone afterwards."""
+def _plane(purpose: str, wish: clusters.Wish) -> Iterator[Plane]:
     name = f"{purpose}-{os.getpid()}"
     try:
-        clusters.up(name, clusters.Wish(nodes=0, controller_manager=False), tell=lambda words: None)
+        clusters.up(name, wish, tell=lambda words: None)
     except Missing as missing:
         pytest.skip(str(missing))
     try:

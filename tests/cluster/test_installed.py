@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,14 @@ PATIENCE = 90.0
 
 
 @pytest.fixture(scope="module")
-def installed(breakable: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def installed(breakable: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """A cluster of its own, into which the operator was installed by one command."""
     breakable.load(image.build(tmp_path_factory.mktemp("image") / "operator.tar"))
     folder = tmp_path_factory.mktemp("work")
-    done = Cli(folder / "home", folder)("install", "--kubeconfig", str(breakable.kubeconfig))
+    words = ("install", "--image", image.REFERENCE, "--kubeconfig", str(breakable.kubeconfig))
+    done = Cli(folder / "home", folder)(*words)
     assert done.status == 0, done.err
-    yield breakable
+    return breakable
 
 
 def job(name: str) -> Json:

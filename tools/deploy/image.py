@@ -16,6 +16,8 @@ from tools.testcluster.layouts import PATH, Start
 
 from bireme.operator import installation
 
+# With a place of its own before it: a bare name would be looked for in a public registry.
+REFERENCE = f"bireme.test/{installation.IMAGE}"
 ROOT = "/app"
 USER = "65532:65532"
 ENTRYPOINT = ["python3", "-m", "bireme.cli"]
@@ -38,7 +40,7 @@ def build(path: Path) -> Path:
     """Writes the image as a tar file that containerd can import."""
     environ = [PATH, *(f"{name}={value}" for name, value in ENVIRONMENT.items())]
     start = Start(ENTRYPOINT, COMMAND, USER, environ=environ)
-    return images.make(path, installation.IMAGE, layer(), start)
+    return images.make(path, REFERENCE, layer(), start)
 
 
 def packages() -> list[Distribution]:

@@ -177,9 +177,11 @@ def _may_start(muster: _Muster, member: Member, now: float) -> bool:
 
 
 def _can_meet(muster: _Muster, member: Member, granted: Granted) -> bool:
-    """Whether the replica that this one looks up when it begins can be found."""
+    """Whether the replica that this one looks up when it begins can be found, or need not be waited for."""
     meeting = kinds.module(muster.job.kind).meets_at(muster.job)
     if not meeting or member.name == meeting or granted.addresses.book or meeting in muster.status.done:
+        return True
+    if granted.together:
         return True
     return any(one.name == meeting and one.address for one in muster.observation.replicas)
 

@@ -101,6 +101,8 @@ class Granted(Struct, frozen=True, tag="granted"):
     attempt: int
     replicas: frozenset[str]
     addresses: Addresses = Addresses()
+    together: bool = False
+    """Nobody is given a place, and with it an address, before all that may start are there."""
 
 
 class Waiting(Struct, frozen=True, tag="waiting"):

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from bireme.backends.kubernetes import jobviews
+from bireme.backends.kubernetes import jobviews, podgroups
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.backend import ClusterBackend, Settings
 from bireme.backends.kubernetes.jobviews import JobObject
 from bireme.backends.kubernetes.labels import ATTEMPT
 from bireme.backends.kubernetes.scoped import Scoped
-from bireme.backends.kubernetes.views import Node, Pod
+from bireme.backends.kubernetes.views import Node, Pod, PodGroup
 from bireme.engine.step import Conflict, step
 from bireme.model.job import Job, Kind
 from bireme.model.status import Phase, Status
@@ -69,9 +69,10 @@ class Controller:
         self.jobs = {jobviews.plural(kind): self._job_cache(kind, scope) for kind in scope.kinds}
         self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=ATTEMPT)
         self.nodes = Scoped(api, ("v1", "nodes"), Node, self._node_changed) if scope.nodes else None
+        self.groups = self._group_cache(settings.gang_scheduler, scope)
         self.store = ClusterStore(api, self.jobs, self._teller, clock, self.queue.add_at, self._recorded)
         self.backend = ClusterBackend(
-            api, self.pods, self.nodes, self.store.templates, self.queue.add_at, clock, settings
+            api, self.pods, self.nodes, self.store.templates, self.queue.add_at, clock, settings, self.groups
         )
         done = self.backend.counting
         metrics.total("training_operator_created_pods_total", "Pods created", lambda: done.created)
@@ -82,16 +83,15 @@ class Controller:
     async def run(self) -> None:
         """Carry on jobs until cancelled, or until a watch cannot be had."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.pods.run())
-            if self.nodes is not None:
-                tasks.create_task(self.nodes.run())
+            seen = [one for one in (self.pods, self.nodes, self.groups) if one is not None]
+            for cache in seen:
+                tasks.create_task(cache.run())
             for one in self.jobs.values():
                 tasks.create_task(one.run())
             tasks.create_task(self._teller.run())
             # No step before all pods are known: one that is not seen yet would be made again.
-            await self.pods.synced()
-            if self.nodes is not None:
-                await self.nodes.synced()
+            for cache in seen:
+                await cache.synced()
             self.is_ready = True
             _log.info("watching", extra={"resources": list(self.jobs)})
             for _ in range(AT_ONCE):
@@ -104,6 +104,12 @@ class Controller:
             self._job_changed(plural, before, after)
 
         return Scoped(self._api, (version(plural), plural), JobObject, changed, scope.namespaces)
+
+    def _group_cache(self, scheduler: str, scope: Scope) -> Scoped[PodGroup] | None:
+        if not scheduler:
+            return None
+        resource = (podgroups.api_version(scheduler), podgroups.PLURAL)
+        return Scoped(self._api, resource, PodGroup, self._group_changed, scope.namespaces)
 
     # What the watches tell.
 
@@ -145,6 +151,13 @@ class Controller:
         assert known is not None
         for pod in self.backend.index.on_node(known.metadata.name):
             if (owner := pod.metadata.controller) is not None:
+                self._wake(owner.uid)
+
+    def _group_changed(self, before: PodGroup | None, after: PodGroup | None) -> None:
+        if before is not None and after is not None and before.status.phase == after.status.phase:
+            return
+        for group in (before, after):
+            if group is not None and (owner := group.metadata.controller) is not None:
                 self._wake(owner.uid)
 
     def _wake(self, uid: str) -> None:

@@ -88,8 +88,8 @@ def _cluster_rules() -> list[Object]:
         _rule("", ["events"], ["create", "patch"]),
         _rule("", ["nodes"], ["get", "list", "watch"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], ["list"]),
-        _rule("scheduling.volcano.sh", ["podgroups"], keep),
-        _rule("scheduling.x-k8s.io", ["podgroups"], keep),
+        _rule("scheduling.volcano.sh", ["podgroups"], [*keep, "list", "watch"]),
+        _rule("scheduling.x-k8s.io", ["podgroups"], [*keep, "list", "watch"]),
         _rule("autoscaling", ["horizontalpodautoscalers"], keep),
     ]
 

@@ -15,6 +15,7 @@ from collections.abc import Coroutine
 
 from msgspec import Struct
 
+from bireme.backends.kubernetes import gangs
 from bireme.backends.kubernetes.access import Access
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.backend import Settings
@@ -52,6 +53,8 @@ async def _serve(access: Access, options: Options) -> None:
     metrics = Metrics()
     identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
     async with Api(access) as api:
+        if options.settings.gang_scheduler:
+            await gangs.require(api, options.settings.gang_scheduler)
         scope = await _within_rights(api, options.scope)
         controller = Controller(api, scope, options.settings, metrics, identity)
         leadership = Leadership(api, options.lease_namespace, LEASE, identity) if options.lead else None

@@ -31,6 +31,8 @@ class Body:
         self.exit: int | None = None
         """How its program ended last, if it does not run."""
         self.phase = "Pending"
+        self.is_settled = True
+        """Whether its kubelet has told the phase that follows from its program's end."""
         self.reason = ""
         self.waits_for = ""
         """Why its program does not run yet."""
@@ -70,7 +72,7 @@ class Body:
             conditions.append({"type": "PodScheduled", "status": "True"})
         if self.disrupted:
             conditions.append({"type": "DisruptionTarget", "status": "True", "reason": self.disrupted})
-        told: Tree = {"phase": self.phase, "conditions": conditions}
+        told: Tree = {"phase": self.phase if self.is_settled else "Running", "conditions": conditions}
         if self.reason:
             told["reason"] = self.reason
         if self.started:

@@ -196,7 +196,14 @@ class Kubelet:
     def _finish(self, body: Body, code: int, phase: str) -> None:
         body.alive = body.ready = False
         body.exit, body.phase, body.waits_for = code, phase, ""
+        body.is_settled = bool(body.reason)
         self._after(self._rng.random() * 0.3, lambda: self._report(body))
+        self._after(0.3 + self._rng.random(), lambda: self._settle(body))
+
+    def _settle(self, body: Body) -> None:
+        """A kubelet tells that a program has ended, and a little later that the pod has."""
+        body.is_settled = True
+        self._report(body)
 
     # A pod's removal.
 
@@ -221,8 +228,13 @@ class Kubelet:
         body.alive = body.ready = False
         if body.phase not in FINAL:
             body.exit, body.phase = code, "Failed" if code else "Succeeded"
+        body.is_settled = True
         self._report(body)
-        self._server.remove(body.key, body.uid)
+        self._after(self._rng.random(), lambda: self._strike_off(body))
+
+    def _strike_off(self, body: Body) -> None:
+        if not body.gone and self._nodes.answers(body.node):
+            self._server.remove(body.key, body.uid)
 
     def _kill(self, body: Body) -> None:
         """A kubelet ends whatever the API server does not know."""

@@ -63,7 +63,7 @@ class Rules(Guard):
 
     def deletes_pod(self, who: str, pod: Tree, grace: int | None) -> None:
         body = self._kubelet.bodies[pod["metadata"]["uid"]]
-        if grace == 0:
+        if grace == 0 and body.alive:
             body.forced = True
             self._check(lambda: self._check_abandoned(body))
         job = self._job_of(body.job)

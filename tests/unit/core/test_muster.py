@@ -15,6 +15,7 @@ from tests.unit.core.world import (
     busy,
     crashed,
     evicted,
+    granted,
     pending,
     running,
     starts,
@@ -87,6 +88,14 @@ def test_others_start_when_the_one_whom_they_look_up_has_its_address() -> None:
     assert starts(first) == ["master-0"]
     assert starts(placed) == []
     assert starts(found) == ["worker-0", "worker-1"]
+
+
+def test_all_start_at_once_where_they_are_placed_together() -> None:
+    job = build.job(Kind.PYTORCH, build.role("Master", 1), build.role("Worker", 2))
+
+    decision = World(job).look(admission=replace(granted(job), together=True))
+
+    assert starts(decision) == ["master-0", "worker-0", "worker-1"]
 
 
 def test_all_start_at_once_where_addresses_are_given() -> None:

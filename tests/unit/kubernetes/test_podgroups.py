@@ -94,9 +94,22 @@ def test_v2beta1_looks_further_for_its_queue_and_priority() -> None:
     job = mpi(V2BETA1, worker=template(priorityClassName="low"), annotations=noted)
     both = mpi(V2BETA1, launcher=template(priorityClassName="high"), worker=template(priorityClassName="low"))
 
-    assert spec(job) == {"minMember": 3, "queue": "night", "priorityClassName": "low"}
+    assert spec(job) == {"minMember": 2, "queue": "night", "priorityClassName": "low"}
     assert spec(both)["priorityClassName"] == "high"
-    assert spec(job, "gangs") == {"minMember": 3, "scheduleTimeoutSeconds": 0}
+    assert spec(job, "gangs") == {"minMember": 2, "scheduleTimeoutSeconds": 0}
+
+
+def test_a_launcher_that_waits_for_its_workers_is_not_waited_for_but_has_its_room() -> None:
+    small, large = needing(requests={"cpu": "1"}), needing(requests={"cpu": "4"})
+    job = mpi(V1, launcher=small, worker=large, runPolicy={"schedulingPolicy": {"minAvailable": 3}})
+
+    assert spec(job, "gangs") == {"minMember": 2, "minResources": {"cpu": "9000m"}}
+
+
+def test_a_job_without_room_says_where_to_look() -> None:
+    assert podgroups.waiting(torch({"queue": "night"}).job, "volcano") == (
+        "waits for volcano to make room for 4 pods in queue night: kubectl describe podgroups mnist tells why"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,18 @@ API_VERSION = "autoscaling/v2"
 PLURAL = "horizontalpodautoscalers"
 
 
+def scales(job: Job) -> bool:
+    """Whether the job's elastic policy names the metrics to scale by."""
+    return _scaled(job) is not None
+
+
 def autoscaler(job: Job) -> Object | None:
     """The autoscaler of a job whose elastic policy names metrics; None for every other job.
 
     A suspended job has none: it would be scaled up from nothing.
     """
-    if job.kind is not Kind.PYTORCH or job.policy.suspend:
-        return None
-    elastic = pytorch.options(job).elastic_policy
-    if elastic is None or not elastic.metrics:
+    elastic = _scaled(job)
+    if elastic is None or job.policy.suspend:
         return None
     return {
         "apiVersion": API_VERSION,
@@ -32,3 +35,10 @@ def autoscaler(job: Job) -> Object | None:
             "metrics": list(elastic.metrics),
         },
     }
+
+
+def _scaled(job: Job) -> pytorch.ElasticPolicy | None:
+    if job.kind is not Kind.PYTORCH:
+        return None
+    elastic = pytorch.options(job).elastic_policy
+    return elastic if elastic is not None and elastic.metrics else None

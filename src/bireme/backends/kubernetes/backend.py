@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,11 +19,11 @@ from bireme.backends.kubernetes.labels import ATTEMPT, selector, written
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.podindex import PodIndex, owner
 from bireme.backends.kubernetes.scoped import Scoped
-from bireme.backends.kubernetes.views import Node, Pod
+from bireme.backends.kubernetes.views import Node, Pod, PodGroup
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
 from bireme.model.job import Job, Kind, Unit, members
 from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Replica
-from bireme.model.status import Status
+from bireme.model.status import Phase, Status
 from bireme.model.stored import Stored
 
 SHORTEST_GRACE = 1
@@ -30,6 +31,7 @@ SHORTEST_GRACE = 1
 AT_ONCE = 24
 """Replicas that are started or removed side by side: more would not be faster, each connection costs memory,
 and whatever else is to be sent, such as the renewal of a lease, would wait behind them."""
+_log = logging.getLogger(__name__)
 
 
 class Settings(Struct, frozen=True):
@@ -60,12 +62,13 @@ class ClusterBackend:
         look_at: Callable[[str, float], None],
         clock: Callable[[], float],
         settings: Settings,
+        groups: Scoped[PodGroup] | None = None,
     ) -> None:
         self._api, self._pods, self._nodes = api, pods, nodes
         self._templates, self._look_at, self._clock = templates, look_at, clock
         self._settings = settings
         self._belongings = Belongings(api)
-        self._gangs = Gangs(api, settings.gang_scheduler)
+        self._gangs = Gangs(api, settings.gang_scheduler, groups)
         self._faults: dict[str, dict[str, Fault]] = {}
         self._lacks: dict[str, Fault] = {}
         self._jobs: dict[str, Job] = {}
@@ -91,7 +94,8 @@ class ClusterBackend:
     async def see(self, key: str, stored: Stored) -> Observation:
         self._jobs[key] = stored.job
         await self._catch_up(stored)
-        admission = await self._admission(stored)
+        admission = self._admission(stored)
+        await self._follow_policy(stored)
         await self._clear(stored)
         now = self._clock()
         pods = list(self.index.of_job(stored.job.uid))
@@ -113,9 +117,7 @@ class ClusterBackend:
         for one in actions:
             match one:
                 case Admit():
-                    if templates := self._fitting(key, job):
-                        await self._gangs.form(job, templates)
-                    self._look_at(key, self._clock())
+                    await self._form(key, job)
                 case Release():
                     await self._gangs.dissolve(job)
                     await self._belongings.drop_autoscaler(job)
@@ -192,17 +194,41 @@ class ClusterBackend:
                 if due is not None and due > self._clock():
                     self._look_at(key, due)
 
-    async def _admission(self, stored: Stored) -> Admission | None:
+    def _admission(self, stored: Stored) -> Admission | None:
         job, status = stored.job, stored.status
         over = status.phase.is_final or job.policy.suspend
         if over and not self._gangs.holds(job) and not self._belongings.has_autoscaler(job):
             return None
         names = frozenset(one.name for one in members(job))
         addresses = Addresses(domain=self._settings.domain, shift=status.fence)
-        granted = Granted(status.attempt, names, addresses)
-        return granted if over else await self._gangs.admission(job, granted)
+        granted = Granted(status.attempt, names, addresses, together=bool(self._settings.gang_scheduler))
+        return granted if over else self._gangs.admission(job, granted)
+
+    async def _follow_policy(self, stored: Stored) -> None:
+        """Scale by an elastic policy that was changed while the job runs: nobody starts because of that."""
+        job, status = stored.job, stored.status
+        if status.phase is not Phase.RUNNING or job.policy.suspend:
+            return
+        try:
+            await self._belongings.keep_autoscaler(job)
+        except ApiError as error:
+            _log.warning("an autoscaler was refused", extra={"job": job.name, "error": error.message})
 
     # Starting.
+
+    async def _form(self, key: str, job: Job) -> None:
+        """Have the job placed as a whole; where that is refused, none of it can start."""
+        templates = self._fitting(key, job)
+        if not templates:
+            return
+        try:
+            news = await self._gangs.form(job, templates)
+        except ApiError as error:
+            self._lacks[key] = _fault(next(one.name for one in members(job)), error)
+            return
+        if news:
+            self._lacks.pop(key, None)
+            self._look_at(key, self._clock())
 
     async def _start_all(self, key: str, job: Job, starts: list[Start]) -> None:
         faults = self._faults.setdefault(key, {})

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from bireme.backends.kubernetes import autoscaling
 from bireme.backends.kubernetes.api import Api, ApiError
@@ -22,7 +21,6 @@ Object = dict[str, Any]
 _PLURALS = {
     "ConfigMap": "configmaps",
     "HorizontalPodAutoscaler": "horizontalpodautoscalers",
-    "PodGroup": "podgroups",
     "Role": "roles",
     "RoleBinding": "rolebindings",
     "Secret": "secrets",
@@ -38,10 +36,14 @@ class Belongings:
         self._api = api
         self._services: dict[str, set[str]] = {}
         self._kept: dict[str, bytes] = {}
+        self._scalers: dict[str, bytes] = {}
+        self._unscaled: set[str] = set()
+        """Jobs whose autoscaler is known to be gone; an operator before us may have left one of any other."""
 
     def forget(self, uid: str) -> None:
-        self._services.pop(uid, None)
-        self._kept.pop(uid, None)
+        for known in (self._services, self._kept, self._scalers):
+            known.pop(uid, None)
+        self._unscaled.discard(uid)
 
     async def make_service(self, job: Job, service: Object) -> None:
         made = self._services.setdefault(job.uid, set())
@@ -56,29 +58,43 @@ class Belongings:
 
     async def keep(self, job: Job, objects: list[Object]) -> ApiError | None:
         """Make what is missing and change what differs; returns the first refusal."""
-        scaler = autoscaling.autoscaler(job)
-        wanted = [*objects, *([scaler] if scaler is not None else [])]
-        if not wanted:
-            return None
-        digest = msgspec.json.encode([one for one in wanted if one["kind"] != "Secret"])
-        if self._kept.get(job.uid) == digest:
-            return None
         try:
-            for one in wanted:
-                await make(self._api, job, one)
+            await self._keep_objects(job, objects)
+            await self.keep_autoscaler(job)
         except ApiError as error:
             return error
-        self._kept[job.uid] = digest
         return None
 
+    async def keep_autoscaler(self, job: Job) -> None:
+        """Scale the job as its elastic policy says now; raises ApiError where that is refused."""
+        scaler = autoscaling.autoscaler(job)
+        if scaler is None:
+            if job.uid in self._scalers:
+                await self.drop_autoscaler(job)
+            return
+        digest = msgspec.json.encode(scaler)
+        if self._scalers.get(job.uid) != digest:
+            await make(self._api, job, scaler)
+            self._scalers[job.uid] = digest
+            self._unscaled.discard(job.uid)
+
     def has_autoscaler(self, job: Job) -> bool:
-        return job.uid in self._kept and _autoscaler(job) is not None
+        return job.uid in self._scalers or (job.uid not in self._unscaled and autoscaling.scales(job))
 
     async def drop_autoscaler(self, job: Job) -> None:
-        scaler = _autoscaler(job)
-        if scaler is not None:
-            await self._api.delete(_where(scaler, scaler["metadata"]["name"]), Named)
-            self._kept.pop(job.uid, None)
+        if self.has_autoscaler(job):
+            where = path(autoscaling.API_VERSION, autoscaling.PLURAL, job.namespace, job.name)
+            await self._api.delete(where, Named)
+            self._scalers.pop(job.uid, None)
+            self._unscaled.add(job.uid)
+
+    async def _keep_objects(self, job: Job, objects: list[Object]) -> None:
+        digest = msgspec.json.encode([one for one in objects if one["kind"] != "Secret"])
+        if not objects or self._kept.get(job.uid) == digest:
+            return
+        for one in objects:
+            await make(self._api, job, one)
+        self._kept[job.uid] = digest
 
 
 async def make(api: Api, job: Job, wanted: Object) -> None:
@@ -98,11 +114,6 @@ async def make(api: Api, job: Job, wanted: Object) -> None:
         raise foreign(wanted["kind"], name)
     if wanted["kind"] not in _MADE_ONCE:
         await api.patch(_where(wanted, name), wanted, Named)
-
-
-def _autoscaler(job: Job) -> Object | None:
-    """The autoscaler that the job has while it is not put aside."""
-    return autoscaling.autoscaler(replace(job, policy=replace(job.policy, suspend=False)))
 
 
 def foreign(kind: str, name: str) -> ApiError:

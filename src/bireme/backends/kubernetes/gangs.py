@@ -7,10 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from bireme import errors
 from bireme.backends.kubernetes import podgroups
 from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.belongings import make
+from bireme.backends.kubernetes.belongings import foreign
 from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.scoped import Scoped
 from bireme.backends.kubernetes.views import Meta, Named, PodGroup
 from bireme.model.job import Job
 from bireme.model.replicas import Admission, Granted, Waiting
@@ -25,54 +27,82 @@ class _PriorityClasses(Struct, frozen=True):
     items: tuple[PriorityClass, ...] = ()
 
 
+async def require(api: Api, scheduler: str) -> None:
+    """Raises if the cluster does not know the pod groups of a gang scheduler that it is said to have."""
+    version = podgroups.api_version(scheduler)
+    try:
+        await api.get(path(version, podgroups.PLURAL), dict, limit="1")
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        raise errors.BadInput(
+            f"the gang scheduler {scheduler} needs {podgroups.PLURAL}.{version.partition('/')[0]}, "
+            "which this cluster does not define",
+            hint="install the scheduler first, or leave out --gang-scheduler-name",
+        ) from None
+
+
 class Gangs:
     """The pod groups of all jobs; without a gang scheduler nobody has one, and everybody may start."""
 
-    def __init__(self, api: Api, scheduler: str) -> None:
-        self._api, self._scheduler = api, scheduler
-        self._formed: set[str] = set()
-        self._admitted: set[str] = set()
+    def __init__(self, api: Api, scheduler: str, groups: Scoped[PodGroup] | None) -> None:
+        self._api, self._scheduler, self._groups = api, scheduler, groups
+        self._formed: dict[str, Job] = {}
+        """What each group was made of: a job that was changed since has it made anew."""
 
     def forget(self, uid: str) -> None:
-        self._formed.discard(uid)
-        self._admitted.discard(uid)
+        self._formed.pop(uid, None)
 
     def holds(self, job: Job) -> bool:
-        return job.uid in self._formed
+        """Whether the job has a group, be it of an operator before us."""
+        return self._group(job) is not None
 
-    async def form(self, job: Job, templates: Mapping[str, dict[str, Any]]) -> None:
-        """Make the job's pod group, or bring it up to date."""
-        if not self._scheduler:
-            return
+    async def form(self, job: Job, templates: Mapping[str, dict[str, Any]]) -> bool:
+        """Make the job's pod group, or bring it up to date; tells whether there was anything to do."""
+        if self._groups is None or self._is_formed(job):
+            return False
         by_role = {role.name: templates[role.type] for role in job.roles}
         group = podgroups.podgroup(job, self._scheduler, by_role, await self._priorities())
-        await make(self._api, job, group)
-        self._formed.add(job.uid)
+        self._groups.learn(await self._make(job, group))
+        self._formed[job.uid] = job
+        return True
 
     async def dissolve(self, job: Job) -> None:
-        if self._scheduler:
-            await self._api.delete(self._where(job), Named)
-            self.forget(job.uid)
+        group = self._group(job)
+        if self._groups is None or group is None:
+            return
+        await self._api.delete(self._where(job, job.name), Named, uid=group.metadata.uid)
+        self._groups.forget(group)
+        self.forget(job.uid)
 
-    async def admission(self, job: Job, granted: Granted) -> Admission | None:
+    def admission(self, job: Job, granted: Granted) -> Admission | None:
         """What the gang scheduler says: None where the group has to be formed first."""
-        if not self._scheduler or job.uid in self._admitted:
+        if self._groups is None:
             return granted
-        if job.uid not in self._formed:
+        if not self._is_formed(job):
             return None
+        if podgroups.is_admitted(self._scheduler, self._group(job)):
+            return granted
+        return Waiting(granted.attempt, podgroups.waiting(job, self._scheduler))
+
+    def _is_formed(self, job: Job) -> bool:
+        return self._formed.get(job.uid) == job and self._group(job) is not None
+
+    def _group(self, job: Job) -> PodGroup | None:
+        found = self._groups.get(job.namespace, job.name) if self._groups is not None else None
+        return found if found is not None and _owner(found) == job.uid else None
+
+    async def _make(self, job: Job, group: dict[str, Any]) -> PodGroup:
         try:
-            group = await self._api.get(self._where(job), PodGroup)
+            return await self._api.create(self._where(job), group, PodGroup)
         except ApiError as error:
-            if error.status != 404:
+            if error.status != 409:
                 raise
-            self._formed.discard(job.uid)
-            return None
-        if podgroups.is_admitted(self._scheduler, group):
-            self._admitted.add(job.uid)
-            return granted
-        return Waiting(
-            granted.attempt, f"waits for {self._scheduler} to make room for {podgroups.members(job)} pods"
-        )
+        found = await self._api.get(self._where(job, job.name), PodGroup)
+        if _owner(found) != job.uid:
+            raise foreign("PodGroup", job.name)
+        group["spec"].pop("queue", None)  # It stays in the queue that it stands in.
+        return await self._api.patch(self._where(job, job.name), group, PodGroup)
 
     async def _priorities(self) -> dict[str, int]:
         try:
@@ -83,5 +113,10 @@ class Gangs:
             return {}
         return {one.metadata.name: one.value for one in found.items}
 
-    def _where(self, job: Job) -> str:
-        return path(podgroups.api_version(self._scheduler), podgroups.PLURAL, job.namespace, job.name)
+    def _where(self, job: Job, name: str = "") -> str:
+        return path(podgroups.api_version(self._scheduler), podgroups.PLURAL, job.namespace, name)
+
+
+def _owner(group: PodGroup) -> str:
+    owner = group.metadata.controller
+    return owner.uid if owner is not None else ""

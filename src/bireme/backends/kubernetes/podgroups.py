@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bireme import kinds
 from bireme.backends.kubernetes import labels
 from bireme.backends.kubernetes.raw import Object, Template, table
 from bireme.backends.kubernetes.views import PodGroup
@@ -53,9 +54,13 @@ def podgroup(
 
 
 def members(job: Job) -> int:
-    """How many pods must be placed together."""
-    chosen = job.policy.scheduling.min_available
-    return job.total if chosen is None else chosen
+    """How many pods must be placed together.
+
+    Those that start when others are ready are not among them: nobody would be placed before they are made.
+    """
+    module = kinds.module(job.kind)
+    first = sum(role.replicas for role in job.roles if not module.start_after(job, role))
+    return min(_counted(job), first)
 
 
 def queue(job: Job) -> str:
@@ -69,6 +74,14 @@ def is_admitted(scheduler: str, group: PodGroup | None) -> bool:
     if scheduler != VOLCANO:
         return group is not None
     return group is not None and group.status.phase not in ("", "Pending")
+
+
+def waiting(job: Job, scheduler: str) -> str:
+    """Why no pod of the job is there yet, and who knows more."""
+    return (
+        f"waits for {scheduler} to make room for {members(job)} pods in queue {queue(job)}: "
+        f"kubectl describe {PLURAL} {job.name} tells why"
+    )
 
 
 def scheduler(job: Job, written: str, chosen: str) -> str:
@@ -111,7 +124,7 @@ def _timeout(job: Job) -> int | None:
 def _sum(job: Job, templates: Mapping[str, Template], priorities: Mapping[str, int]) -> Object:
     """What the pods that must be placed together ask for, those of the highest priority first."""
     ranked = sorted(job.roles, key=lambda role: -priorities.get(_class_of(templates, role.name), 0))
-    left = members(job)
+    left = _counted(job)
     cpu, memory, devices = 0, 0, dict[str, int]()
     for role in ranked:
         count = min(role.replicas, left)
@@ -124,6 +137,12 @@ def _sum(job: Job, templates: Mapping[str, Template], priorities: Mapping[str, i
     amounts = {"cpu": f"{cpu}m" if cpu else "", "memory": str(memory or "")}
     amounts |= {name: str(number or "") for name, number in sorted(devices.items())}
     return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _counted(job: Job) -> int:
+    """How many pods the job calls its least: all of them unless it says so."""
+    chosen = job.policy.scheduling.min_available
+    return job.total if chosen is None else chosen
 
 
 def _asked(role: Role) -> Iterator[Resources]:

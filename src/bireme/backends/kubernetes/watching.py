@@ -133,8 +133,8 @@ class Cache(Generic[T]):
         self._remove(one, FOR_GOOD)
 
     async def _list(self) -> None:
-        # Without a version, which asks for what is true now. What a server has at hand (version 0) may be older
-        # than what others know already: than a status, for example, that tells of objects which it lacks.
+        # Without a version, which asks for what is true now. What a server has at hand (version 0) may be
+        # older than what others know already: than a status, for example, that tells of objects it lacks.
         listing = await self._api.listing(self._path, self._type, **self._selectors)
         seen = set()
         for one in listing.items:
