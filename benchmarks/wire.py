@@ -27,11 +27,14 @@ class Line:
     """One connection to the API server, with one request at a time."""
 
     def __init__(self, kubeconfig: Path, patience: float | None = 120.0) -> None:
-        found = access.find(kubeconfig=str(kubeconfig))
-        place = urlsplit(found.server)
-        raw = socket.create_connection((place.hostname, place.port), patience)
+        self._access, self._patience = access.find(kubeconfig=str(kubeconfig)), patience
+        self._open()
+
+    def _open(self) -> None:
+        place = urlsplit(self._access.server)
+        raw = socket.create_connection((place.hostname, place.port), self._patience)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        context = found.ssl() or ssl.create_default_context()
+        context = self._access.ssl() or ssl.create_default_context()
         self._socket = context.wrap_socket(raw, server_hostname=place.hostname)
         self._rest = b""
 
@@ -81,7 +84,15 @@ class Line:
         self._socket.close()
 
     def _ask(self, whole: bytes) -> tuple[int, bytes]:
-        self._socket.sendall(whole)
+        try:
+            self._socket.sendall(whole)
+            self._more()
+        except ConnectionError:
+            if not whole.startswith(b"GET "):
+                raise
+            # The server closes a connection that was idle for long.
+            self._open()
+            self._socket.sendall(whole)
         while (end := self._rest.find(b"\r\n\r\n")) < 0:
             self._more()
         head, self._rest = self._rest[:end].lower(), self._rest[end + 4 :]

@@ -15,6 +15,7 @@ from tools.testcluster.processes import Process
 
 from benchmarks.controller import manifests
 from benchmarks.wire import Line, request
+from bireme.errors import BadInput
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PODS = f"/api/v1/namespaces/{manifests.NAMESPACE}/pods?limit=1"
@@ -60,7 +61,7 @@ class Jobs:
                 # Without a version it begins with everything that is there.
                 for event in line.stream(request("GET", f"{manifests.JOBS}?watch=true")):
                     self._hear(event, time.monotonic())
-            except ConnectionRefusedError:
+            except (ConnectionRefusedError, BadInput):
                 return
             except OSError:
                 continue

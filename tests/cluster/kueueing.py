@@ -9,6 +9,7 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -91,10 +92,9 @@ def _install(server: Plane, port: int) -> None:
     server("create", "namespace", NAMESPACE)
     # It lies outside the cluster, so its service is another name of this machine.
     outside = {"type": "ExternalName", "externalName": "localhost"}
-    in_system = {"namespace": NAMESPACE}
-    server.apply(
-        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, **in_system}},
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, **in_system}, "spec": outside},
+    replace(server, namespace=NAMESPACE).apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE}, "spec": outside},
         *_webhooks(config / "webhook" / "manifests.yaml", port),
     )
 
@@ -124,7 +124,7 @@ def _configuration(health: int, webhooks: int, certificates: Path) -> Json:
             "webhookSecretName": SECRET,
         },
         "featureGates": {"VisibilityOnDemand": False},
-        "waitForPodsReady": {"enable": True, "timeout": "10m"},
+        "waitForPodsReady": {"enable": True, "timeout": "10m", "blockAdmission": False},
         "integrations": {"frameworks": [f"kubeflow.org/{one}" for one in FRAMEWORKS]},
     }
 

@@ -22,6 +22,12 @@ if os.environ["ATTEMPT"] == "0":
 """
 
 
+@pytest.fixture(scope="module")
+def cluster(breakable: Cluster) -> Cluster:
+    """One of our own, because its nodes lose their power."""
+    return breakable
+
+
 @pytest.fixture(scope="module", autouse=True)
 def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     for file in CRDS:

@@ -79,6 +79,18 @@ def test_an_operator_that_lost_its_lease_stops(server: Plane, tmp_path: Path) ->
     assert "is held by somebody else" in (tmp_path / "log").read_text()
 
 
+def test_a_lease_that_cannot_be_made_is_said_in_a_sentence(server: Plane, tmp_path: Path) -> None:
+    options = ("--leader-elect", "--lease-namespace", "nowhere")
+    with operator(server.kubeconfig, tmp_path / "log", *options) as one:
+        assert one.process is not None
+        assert one.process.wait(20) == 2
+
+    told = (tmp_path / "log").read_text()
+    assert 'namespaces "nowhere" not found' in told
+    assert "--lease-namespace" in told
+    assert "Traceback" not in told
+
+
 def test_only_the_chosen_namespaces_are_served(server: Plane, tmp_path: Path) -> None:
     ours, theirs = Jobs(server, "ours"), Jobs(server, "theirs")
     options = ("--no-leader-elect", "--namespace", "ours")

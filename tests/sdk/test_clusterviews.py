@@ -138,6 +138,20 @@ def test_an_object_that_is_no_job_is_shown_all_the_same() -> None:
     assert (view.name, view.kind, view.replicas) == ("mnist", "PyTorchJob", ())
 
 
+def test_the_status_of_another_operator_is_read_as_far_as_it_goes() -> None:
+    kubeflow = {
+        "conditions": [condition("Created", 0), condition("Running", 2)],
+        "replicaStatuses": {"Worker": {"active": 1, "labelSelector": {"matchLabels": {}}, "selector": "a=b"}},
+        "startTime": at(1),
+        "lastReconcileTime": None,
+        "completionTime": None,
+    }
+
+    assert clusterviews.status_of(job(kubeflow)).phase is Phase.RUNNING
+    assert clusterviews.status_of(job({"conditions": None, "replicaStatuses": None})).phase is Phase.CREATED
+    assert clusterviews.status_of(job({"conditions": "odd"})).phase is Phase.CREATED
+
+
 def test_a_batch_job_is_followed_and_explained() -> None:
     status = {
         "conditions": [

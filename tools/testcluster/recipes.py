@@ -83,6 +83,14 @@ SCHEDULER_PLUGINS = Recipe(
     checksum="h1:tT0/rFgjM7+VVDTKkcjA/XxhpYgRyq+RV0P7QW1Pxvo=",
 )
 
+VOLCANO = Recipe(
+    name="volcano",
+    version="v1.10.0",
+    package="./cmd/scheduler",
+    module="volcano.sh/volcano",
+    checksum="h1:+GzQinGgeV0j58WpWpxByOXgF+YfUPW55zghM8GqjF0=",
+)
+
 MPI_OPERATOR = Recipe(
     name="mpi-operator",
     version="v0.6.0",
@@ -93,5 +101,5 @@ MPI_OPERATOR = Recipe(
 
 RECIPES = {
     one.name: one
-    for one in (KUBERNETES, PAUSE, KWOK, TRAINING_OPERATOR, KUEUE, SCHEDULER_PLUGINS, MPI_OPERATOR)
+    for one in (KUBERNETES, PAUSE, KWOK, TRAINING_OPERATOR, KUEUE, SCHEDULER_PLUGINS, VOLCANO, MPI_OPERATOR)
 }

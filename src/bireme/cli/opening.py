@@ -48,8 +48,7 @@ def table_width() -> int | None:
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The names that a shell may offer; a shell must never see an error of ours."""
     try:
-        jobs = where.chosen().client().jobs(all=True)
-        return [job.id for job in jobs if job.id.startswith(incomplete)]
+        return [name for name in Client().places.names() if name.startswith(incomplete)]
     except Exception:
         return []
 

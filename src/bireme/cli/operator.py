@@ -41,7 +41,6 @@ def command(
     from bireme.backends.kubernetes.backend import Settings
     from bireme.operator import running
     from bireme.operator.controller import KINDS, Scope
-    from bireme.operator.leading import LostLead
 
     known = {str(kind).lower(): kind for kind in KINDS}
     for one in chosen:
@@ -59,7 +58,4 @@ def command(
         health_port=health_port,
         metrics_port=metrics_port,
     )
-    try:
-        running.serve(access.find(kubeconfig=kubeconfig, context=context), options)
-    except LostLead as error:
-        raise errors.Unreachable(str(error), hint="another operator acts now; start this one again") from None
+    running.serve(access.find(kubeconfig=kubeconfig, context=context), options)

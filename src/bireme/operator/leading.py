@@ -22,7 +22,7 @@ GIVE_UP = 10.0
 """Seconds without a renewal after which a leader stops to act: before anybody else begins."""
 RENEW = 2.0
 
-_LEASES = "coordination.k8s.io/v1"
+LEASES = "coordination.k8s.io/v1"
 _log = logging.getLogger(__name__)
 
 
@@ -55,8 +55,8 @@ class Leadership:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api, self.identity, self._clock = api, identity, clock
-        self._all = path(_LEASES, "leases", namespace)
-        self._one = path(_LEASES, "leases", namespace, name)
+        self._all = path(LEASES, "leases", namespace)
+        self._one = path(LEASES, "leases", namespace, name)
         self._namespace, self._name = namespace, name
         self._held: Lease | None = None
         self._seen: LeaseSpec | None = None
@@ -128,7 +128,7 @@ class Leadership:
 
     async def _create(self) -> bool:
         body = {
-            "apiVersion": _LEASES,
+            "apiVersion": LEASES,
             "kind": "Lease",
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._ours(LeaseSpec()),

@@ -15,14 +15,16 @@ from collections.abc import Coroutine
 
 from msgspec import Struct
 
+from bireme import errors
 from bireme.backends.kubernetes import gangs
 from bireme.backends.kubernetes.access import Access
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.backend import Settings
+from bireme.backends.kubernetes.explaining import explained
 from bireme.backends.kubernetes.paths import path
 from bireme.operator import serving
 from bireme.operator.controller import Controller, Scope
-from bireme.operator.leading import Leadership, LostLead
+from bireme.operator.leading import LEASES, Leadership, LostLead
 from bireme.operator.metrics import Metrics
 
 LEASE = "bireme-operator"
@@ -40,9 +42,14 @@ class Options(Struct, frozen=True):
 
 
 def serve(access: Access, options: Options) -> None:
-    """Run an operator until it is told to stop; raises LostLead when another one took over."""
+    """Run an operator until it is told to stop, or until it cannot go on: then an error says why."""
     _log_as_json()
-    asyncio.run(_serve(access, options))
+    try:
+        asyncio.run(_serve(access, options))
+    except BaseExceptionGroup as group:
+        raise _explained(_first(group)) from None
+    except (ApiError, LostLead) as error:
+        raise _explained(error) from None
 
 
 async def _serve(access: Access, options: Options) -> None:
@@ -87,14 +94,31 @@ async def _until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> 
     done, _ = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if working in done:
-        try:
-            working.result()
-        except* LostLead as group:
-            raise group.exceptions[0] from None
+        working.result()
         return
     working.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await working
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    """What went wrong first, of tasks that ended together."""
+    one = group.exceptions[0]
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one
+
+
+def _explained(error: BaseException) -> BaseException:
+    match error:
+        case LostLead():
+            return errors.Unreachable(str(error), hint="another operator acts now; start this one again")
+        case ApiError(status=404) if LEASES in error.source.path:
+            return errors.BadInput(
+                f"the lease cannot be made: {error.message}",
+                hint="create that namespace, name another with --lease-namespace, or use --no-leader-elect",
+            )
+        case ApiError():
+            return explained(error)
+    return error
 
 
 async def _within_rights(api: Api, scope: Scope) -> Scope:

@@ -90,7 +90,11 @@ def status_of(one: JobObject) -> Status:
     try:
         if one.kind == Kind.BATCH:
             return _batch_status(one)
-        return statuses.read(one.status)
+        told: dict[str, object] = msgspec.json.decode(bytes(one.status) or b"{}") or {}
+        # Other operators write null where they have nothing to say.
+        return statuses.read(
+            msgspec.json.encode({name: part for name, part in told.items() if part is not None})
+        )
     except (msgspec.MsgspecError, ValueError):
         return Status()  # written by somebody whose words we do not know
 

@@ -72,6 +72,11 @@ class Places:
         found = _named((*here, *(one for each in there for one in each)))
         return tuple(sorted(found, key=lambda one: one.created, reverse=True))
 
+    def names(self) -> tuple[str, ...]:
+        """What the jobs are called that are known without asking a cluster."""
+        here = [one.id for one in self.local.jobs(all=True)]
+        return tuple(dict.fromkeys([*here, *(name for one in self._book.read() for name in one.names)]))
+
     def find(self, name: str) -> Found:
         """The job that a name means; `kind/name` is a job of a cluster, `name#2` a run of this machine."""
         if self._on is Backend.LOCAL or "#" in name:

@@ -47,8 +47,6 @@ class Body:
         """Whether something other than its own exit and the operators' wish befell it."""
         self.forced = False
         """Whether it was struck off while its program may have been running."""
-        self.stray = False
-        """Whether an operator made it that was no longer the last one."""
         self.recorded = False
         """Whether a job's status told of it."""
 

@@ -105,9 +105,10 @@ class Chaos:
 
     def submit(self, number: int) -> None:
         tree = manifests.draw(self._rng, number, self._profile.finalizer)
-        plural = f"{tree['kind'].lower()}s"
+        if self.over:
+            tree["spec"] = manifests.suspended(tree, False)
         self._story.tell(f"a user creates {tree['kind']} {tree['metadata']['name']}")
-        self._server.create(plural, manifests.NAMESPACE, tree)
+        self._server.create(_plural(tree), manifests.NAMESPACE, tree)
 
     def calm(self) -> None:
         """From now on everything goes well, and whoever was put aside comes back."""

@@ -25,7 +25,7 @@ class Operator:
         self.line = Line(self.name, network, self.kill)
         self._metrics = Metrics()
         self._task: asyncio.Task[None] | None = None
-        self.leads = not lease
+        self.began = story.now
 
     def start(self) -> None:
         self._story.tell(f"{self.name} begins")
@@ -70,7 +70,6 @@ class Operator:
             return
         leadership = Leadership(api, "system", "lease", self.name, asyncio.get_running_loop().time)
         await leadership.take()
-        self.leads = True
         self._story.tell(f"{self.name} leads")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(leadership.keep())
@@ -94,9 +93,9 @@ class Operators:
     def living(self) -> list[Operator]:
         return [one for one in self.all if not one.line.is_dead and not one.ended]
 
-    def is_last(self, who: str) -> bool:
-        """Whether nobody began after the one named."""
-        return self._lease or not self.all or self.all[-1].name == who
+    def begun(self, who: str) -> float:
+        """When one of them began."""
+        return next(one.began for one in self.all if one.name == who)
 
     @property
     def steps(self) -> float:

@@ -37,13 +37,16 @@ class Rules(Guard):
     """Stands at the server's door; a broken rule ends the story."""
 
     def __init__(
-        self, server: Server, kubelet: Kubelet, nodes: Nodes, story: Story, is_last: Callable[[str], bool]
+        self, server: Server, kubelet: Kubelet, nodes: Nodes, story: Story, begun: Callable[[str], float]
     ) -> None:
         self._server, self._kubelet, self._nodes, self._story = server, kubelet, nodes, story
-        self._is_last = is_last
+        self._begun = begun
         self._ledgers: dict[str, Ledger] = {}
         self._jobs: dict[tuple[str, int], Job] = {}
-        self._strays: set[tuple[str, int]] = set()
+        self._strays: set[tuple[str, str]] = set()
+        """Pods by job and name that were made on the word of one operator while another one spoke."""
+        self._written: dict[str, dict[str, float]] = {}
+        """When each operator last wrote of a job."""
         self.edited: dict[str, float] = {}
         """When a user last changed what a job wants."""
         self.exact = True
@@ -56,9 +59,10 @@ class Rules(Guard):
         if job is None:
             return  # It was deleted meanwhile; what is made for it goes the same way.
         name, attempt = body["metadata"]["name"], int(body["metadata"]["labels"][ATTEMPT])
-        if not self._is_last(who):
-            self._strays.add((owner_of(body), attempt))
+        if self._is_contradicted(who, job):
+            self._strays.add((job.uid, name))
             return
+        self._strays.discard((job.uid, name))
         self._check(lambda: self._check_start(job, self._status_of(job), name, attempt))
 
     def deletes_pod(self, who: str, pod: Tree, grace: int | None) -> None:
@@ -67,7 +71,7 @@ class Rules(Guard):
             body.forced = True
             self._check(lambda: self._check_abandoned(body))
         job = self._job_of(body.job)
-        if job is not None and self._is_last(who):
+        if job is not None and not self._is_contradicted(who, job):
             self._check(lambda: self._check_stop(job, self._status_of(job), body))
 
     def writes_status(self, who: str, before: Tree, after: Tree) -> None:
@@ -76,6 +80,7 @@ class Rules(Guard):
         assert job is not None
         self._check(lambda: self._check_record(job, _status(before), _status(after)))
         self.fates[uid] = _status(after)
+        self._written.setdefault(uid, {})[who] = self._story.now
 
     # The rules.
 
@@ -190,7 +195,15 @@ class Rules(Guard):
         return [one for one in self._kubelet.bodies.values() if one.job == job.uid]
 
     def _is_stray(self, body: Body) -> bool:
-        return (body.job, body.attempt) in self._strays
+        return (body.job, body.name) in self._strays
+
+    def _is_contradicted(self, who: str, job: Job) -> bool:
+        """Whether another operator spoke of the job beside this one, which may not have heard of it yet.
+
+        No request can be made to depend on that. What is counted, and how it ends, must be right all the same.
+        """
+        since = max(self._begun(who), self._story.now - OLD_NEWS)
+        return any(at > since for one, at in self._written.get(job.uid, {}).items() if one != who)
 
     def _changed_lately(self, job: Job) -> bool:
         return self._story.now - self.edited.get(job.uid, 0.0) < OLD_NEWS
