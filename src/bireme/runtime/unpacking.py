@@ -1,4 +1,4 @@
-"""How does a script that was sent to a cluster start: its files unpacked, its packages installed, then itself.
+"""How does a script that was sent to a cluster start: its files unpacked, its packages installed, then it.
 
 `python unpacking.py PARTS WORK SCRIPT...` joins the files `code.000`, `code.001`... of the folder PARTS,
 checks them against the sum in their name, unpacks them into WORK/code and becomes `python SCRIPT...` there.

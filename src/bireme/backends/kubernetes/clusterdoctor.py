@@ -128,11 +128,13 @@ class _Slice(Struct, frozen=True):
 async def examine(api: Api, namespace: str) -> ClusterFacts:
     """Looks at everything that a job may need; raises only if the cluster does not answer at all."""
     version = await api.get("/version", _Version)
-    known, groups, native, leases, nodes, classes, dns = await asyncio.gather(
+    known, groups, native, leases = await asyncio.gather(
         jobs.served(api),
         _allowed(api.get("/apis", _Groups)),
         jobs.serves(api, _NATIVE, "workloads"),
         operators.find_leases(api),
+    )
+    nodes, classes, dns = await asyncio.gather(
         _allowed(api.listing(path("v1", "nodes"), Node)),
         _allowed(api.listing(path("storage.k8s.io/v1", "storageclasses"), _StorageClass)),
         _dns(api),

@@ -53,7 +53,7 @@ def replica(pod: Pod, node: Node | None, now: float) -> Replica:
 
 
 def _foreseen(pod: Pod) -> Pod:
-    """The pod with the phase that it comes to when all of its containers have ended and none is started again.
+    """The pod with the phase that it comes to when all its containers have ended and none is started again.
 
     A kubelet tells the ends of containers at once, but the phase that follows from them a second later.
     """
