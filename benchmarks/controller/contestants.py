@@ -87,11 +87,17 @@ def _bare(
         whole = tuple(one.whole for one in sent)
         Plan(str(arena.kubeconfig), recording.name, recording.uid, whole, tuple(uids.items())).save(plan)
         words = [sys.executable, "-m", "benchmarks.controller.senders", str(plan)]
-        sender = subprocess.Popen(words)
+        log = arena.folder / "senders.log"
+        with log.open("w") as file:
+            sender = subprocess.Popen(words, stdout=file, stderr=file)
         try:
             yield processes.identify("senders", sender.pid)
+        except BaseException:
+            sender.kill()
+            raise
         finally:
-            if sender.wait(timeout=60):
-                raise SystemExit("the bare senders failed")
+            code = sender.wait(timeout=60)
+        if code:
+            raise SystemExit(f"the bare senders ended with {code}: {log.read_text()[-1000:]}")
 
     return start

@@ -100,3 +100,16 @@ def test_only_the_chosen_namespaces_are_served(server: Plane, tmp_path: Path) ->
 
         ours.pods_are("mnist-worker-0")
         assert theirs.pods() == []
+
+
+def test_a_gang_scheduler_that_the_cluster_does_not_have_is_named_at_once(
+    server: Plane, tmp_path: Path
+) -> None:
+    options = ("--no-leader-elect", "--gang-scheduler-name", "volcano")
+    with operator(server.kubeconfig, tmp_path / "log", *options) as one:
+        assert one.process is not None
+        assert one.process.wait(60) == 2
+    assert (
+        "volcano needs podgroups.scheduling.volcano.sh, which this cluster does not define"
+        in (tmp_path / "log").read_text()
+    )

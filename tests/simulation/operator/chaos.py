@@ -29,6 +29,9 @@ DEPENDENTS = (
 )
 
 
+MOST_JOBS = 8
+
+
 class Cluster:
     """Everything that a simulation consists of."""
 
@@ -91,19 +94,28 @@ class Chaos:
         self._story, self._server, self._kubelet = cluster.story, cluster.server, cluster.kubelet
         self._operators = cluster.operators
         self.over = False
+        self._submitted = 0
 
     def begin(self) -> None:
         self._operators.add()
         if self._profile.leaders is Leaders.LEASE:
             self._operators.add()
-        for number in range(self._profile.jobs):
-            self._cluster.after(10.0 * number * self._rng.random(), lambda number=number: self.submit(number))  # type: ignore[misc]
+        self._want_more()
         self._cluster.after(self._profile.chaos, self.calm)
         self._cluster.after(1.0, self._staff)
         if self._profile.misfortunes:
             self._cluster.after(self._pause(), self._strike)
 
-    def submit(self, number: int) -> None:
+    def _want_more(self) -> None:
+        """Users keep some jobs going, for as long as there is chaos."""
+        if self.over or self._submitted == MOST_JOBS:
+            return
+        if self._cluster.rules.unfinished() < self._profile.jobs:
+            self._submitted += 1
+            self._submit(self._submitted)
+        self._cluster.after(10.0 * self._rng.random(), self._want_more)
+
+    def _submit(self, number: int) -> None:
         tree = manifests.draw(self._rng, number, self._profile.finalizer)
         if self.over:
             tree["spec"] = manifests.suspended(tree, False)
@@ -158,7 +170,7 @@ class Chaos:
             return
         one = self._rng.choice(living)
         if misfortune is Misfortune.PARTITION:
-            one.line.cut_until = self._story.now + 25.0 * self._rng.random()
+            one.line.cut_until = self._story.now + self._rng.choice((5.0, 25.0, 70.0)) * self._rng.random()
         elif self._profile.leaders is Leaders.OVERLAP:
             self._operators.add()
             self._cluster.after(15.0 * self._rng.random(), one.kill)
@@ -213,7 +225,7 @@ class Chaos:
                 self._server.delete(_plural(tree), key_of(tree))
                 if self._rng.random() < 0.7:
                     number = int(tree["metadata"]["name"].rpartition("-")[2])
-                    self._cluster.after(5.0 * self._rng.random(), lambda: self.submit(number))
+                    self._cluster.after(5.0 * self._rng.random(), lambda: self._submit(number))
 
     def _edit(self, tree: Tree, spec: Tree) -> None:
         self._cluster.rules.edited[tree["metadata"]["uid"]] = self._story.now

@@ -70,6 +70,7 @@ class Operator:
             return
         leadership = Leadership(api, "system", "lease", self.name, asyncio.get_running_loop().time)
         await leadership.take()
+        self.began = self._story.now
         self._story.tell(f"{self.name} leads")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(leadership.keep())
@@ -94,7 +95,7 @@ class Operators:
         return [one for one in self.all if not one.line.is_dead and not one.ended]
 
     def begun(self, who: str) -> float:
-        """When one of them began."""
+        """When one of them began to act."""
         return next(one.began for one in self.all if one.name == who)
 
     @property

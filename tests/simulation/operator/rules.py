@@ -153,6 +153,10 @@ class Rules(Guard):
         trees = [one for plural in PLURALS for one in self._server.objects[plural].values()]
         return [self._job(one) for one in trees]
 
+    def unfinished(self) -> int:
+        """How many jobs have not ended."""
+        return sum(not self._status_of(one).phase.is_final for one in self.jobs())
+
     def all_over(self) -> bool:
         """Whether every job has ended, and none is to be deleted any more."""
         return all(self._status_of(one).phase.is_final and one.policy.ttl is None for one in self.jobs())
@@ -200,7 +204,7 @@ class Rules(Guard):
     def _is_contradicted(self, who: str, job: Job) -> bool:
         """Whether another operator spoke of the job beside this one, which may not have heard of it yet.
 
-        No request can be made to depend on that. What is counted, and how it ends, must be right all the same.
+        No request can be made to depend on that. What is counted, and how it ends, must be right anyway.
         """
         since = max(self._begun(who), self._story.now - OLD_NEWS)
         return any(at > since for one, at in self._written.get(job.uid, {}).items() if one != who)
