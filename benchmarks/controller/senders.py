@@ -64,6 +64,7 @@ def send(plan: Plan) -> list[str]:
 
 
 def main() -> None:
+    import faulthandler; faulthandler.dump_traceback_later(45)
     plan = msgspec.msgpack.decode(Path(sys.argv[1]).read_bytes(), type=Plan)
     if refused := send(plan):
         raise SystemExit(f"{len(refused)} requests were refused, such as {refused[0]}")

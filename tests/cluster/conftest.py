@@ -16,8 +16,6 @@ from tests.cluster import harness
 from tests.cluster.harness import Cluster, ControlPlane, Kubectl
 
 HERE = Path(__file__).parent
-NEIGHBOURS = {"kueue", "scheduler_plugins"}
-"""Fixtures that run a program of the same name, which is built on demand."""
 
 
 @pytest.fixture(scope="session")
@@ -80,8 +78,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     with _shown(session.config), contextlib.suppress(Missing):
         building.build("kubernetes")
         wanted = {name for item in ours for name in getattr(item, "fixturenames", ())}
-        for program in NEIGHBOURS & wanted:
-            building.build(program.replace("_", "-"))
+        if "kueue" in wanted:
+            building.build("kueue")
         if "breakable" in wanted or ("cluster" in wanted and not harness.own_cluster()):
             clusters.prepare_for_nodes()
 

@@ -123,6 +123,15 @@ class Cluster(ControlPlane):
         clusters.start_node(self._ours("a node loses its power"), node)
         self.kubectl.wait("--for=condition=Ready", f"node/{node}")
 
+    def unplug_node(self, node: str) -> None:
+        """Cut a node off from all others; what runs on it goes on."""
+        clusters.switch_cable(self._ours("a node is cut off"), node, on=False)
+
+    def plug_node(self, node: str) -> None:
+        """Connect a node again, and wait until it is Ready."""
+        clusters.switch_cable(self._ours("a node is cut off"), node, on=True)
+        self.kubectl.wait("--for=condition=Ready", f"node/{node}")
+
     def advertise(self, node: str, resource: str, count: int) -> None:
         """Let a node offer what it does not have, such as `nvidia.com/gpu`; no device is handed over."""
         key = resource.replace("~", "~0").replace("/", "~1")

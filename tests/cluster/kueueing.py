@@ -30,7 +30,7 @@ POOL = {"example.com/pool": "training"}
 @contextlib.contextmanager
 def kueue(server: Plane, folder: Path) -> Iterator[None]:
     """Kueue as its maintainers ship it, for as long as this is entered."""
-    health, webhooks = _free_ports(2)
+    health, webhooks = free_ports(2)
     certificates = folder / "certificates"
     certificates.mkdir(parents=True)
     config = folder / "kueue.yaml"
@@ -82,6 +82,16 @@ def says(jobs: Jobs, job: str, type: str) -> Json:
     """A condition that Kueue's workload of the job has while it holds, else None."""
     conditions = (workload(jobs, job) or {}).get("status", {}).get("conditions", [])
     return next((one for one in conditions if one["type"] == type and one["status"] == "True"), None)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on."""
+    # All are held until the last is found, so that no two are the same.
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def _install(server: Plane, port: int) -> None:
@@ -159,12 +169,3 @@ def _kueue(kind: str, name: str, **fields: Json) -> Json:
 def _plural(file: Path) -> str:
     group, _, plural = file.stem.partition("_")
     return f"{plural}.{group}"
-
-
-def _free_ports(count: int) -> list[int]:
-    # All are held until the last is found, so that no two are the same.
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]

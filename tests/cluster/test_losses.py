@@ -14,6 +14,28 @@ from tests.cluster.operating import CRDS, Operator, manifest
 from tests.cluster.test_examples import ended
 
 WAITS = "import os, time\nprint('port', os.environ.get('MASTER_PORT'), flush=True)\ntime.sleep(20)"
+# Every rank but the first knocks without end; the first says of which attempt each visitor is.
+KNOCKS = """
+import os, socket, time
+attempt, address = os.environ["ATTEMPT"], (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if os.environ["RANK"] == "0":
+    server = socket.create_server(("", address[1]))
+    server.settimeout(1)
+    last = time.monotonic() + (30 if attempt == "1" else 300)
+    while time.monotonic() < last:
+        try:
+            visitor, _ = server.accept()
+            print("attempt", visitor.recv(9).decode(), "joined", flush=True)
+        except OSError:
+            pass
+while os.environ["RANK"] != "0":
+    try:
+        with socket.create_connection(address, 1) as peer:
+            peer.sendall(attempt.encode())
+    except OSError:
+        pass
+    time.sleep(0.2)
+"""
 FAILS_ONCE = """
 import os, sys, time
 print("port", os.environ["MASTER_PORT"], flush=True)
@@ -116,6 +138,25 @@ def test_half_a_gang_loses_its_node_and_the_job_goes_on_upon_the_other(
     assert (memory["attempt"], memory["evictions"]) == (1, 1)
     # Whoever lives on behind the loss knocks at the old port.
     assert kubectl.logs("mnist-master-0") == "port 23457\n"
+
+
+def test_a_rank_that_lives_on_behind_a_partition_cannot_join_the_next_attempt(
+    cluster: Cluster, kubectl: Kubectl
+) -> None:
+    kubectl.apply(one := job(KNOCKS))
+    placed = until(lambda: found if len(found := nodes(kubectl)) == 2 else None, "both to run")
+    cut_off = placed["mnist-worker-0"]
+    until(lambda: "attempt 0 joined" in kubectl.logs("mnist-master-0"), "the first meeting")
+
+    cluster.unplug_node(cut_off)
+    try:
+        until(lambda: len(nodes(kubectl)) == 2 and cut_off not in nodes(kubectl).values(), "attempt 1 to run")
+    finally:
+        cluster.plug_node(cut_off)
+
+    assert ended(kubectl, one) == "Succeeded"
+    told = kubectl.logs("mnist-master-0").splitlines()
+    assert told == ["attempt 1 joined"] * len(told)
 
 
 def test_a_worker_whose_node_is_lost_is_replaced_while_its_peers_live(

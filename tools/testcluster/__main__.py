@@ -60,6 +60,14 @@ def _start_node(words: argparse.Namespace) -> None:
     clusters.start_node(words.name, words.node)
 
 
+def _unplug_node(words: argparse.Namespace) -> None:
+    clusters.switch_cable(words.name, words.node, on=False)
+
+
+def _plug_node(words: argparse.Namespace) -> None:
+    clusters.switch_cable(words.name, words.node, on=True)
+
+
 def _status(words: argparse.Namespace) -> None:
     for name in clusters.names():
         print(*clusters.describe(name), sep="\n")
@@ -104,6 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     for word, action, told in (
         ("kill-node", _kill_node, "cut a node's power"),
         ("start-node", _start_node, "give a node its power back"),
+        ("unplug-node", _unplug_node, "cut a node off from the others; what runs on it goes on"),
+        ("plug-node", _plug_node, "connect a node again"),
     ):
         verb = verbs.add_parser(word, parents=[named], help=told)
         verb.add_argument("node", metavar="NODE", help="node1, node2, ...")

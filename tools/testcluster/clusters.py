@@ -86,6 +86,14 @@ def start_node(name: str, node: str) -> None:
             starting.start_node(state, layout, Seat(list(state.nodes).index(node) + 1))
 
 
+def switch_cable(name: str, node: str, *, on: bool) -> None:
+    """Cut a node off from the others, or connect it again; whatever runs on it goes on."""
+    with Home(name).locked():
+        state = _state(name)
+        _known(state, node)
+        nodes.switch_cable(state.processes[starting.CONTROL], node, on=on)
+
+
 def names() -> list[str]:
     """Name the clusters that there are."""
     return sorted(path.parent.name for path in Home("x").folder.parent.glob("*/state.json"))

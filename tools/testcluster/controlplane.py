@@ -128,6 +128,7 @@ def controller_manager(layout: Layout) -> list[str]:
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=9s",
         "--node-startup-grace-period=20s",
+        "--horizontal-pod-autoscaler-sync-period=2s",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
     ]

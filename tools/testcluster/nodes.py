@@ -101,6 +101,15 @@ def plug_in(control: Process, node: Process) -> None:
             raise ClusterError(f"node {node.name} could not be plugged in: {answer.stderr.strip()}")
 
 
+def switch_cable(control: Process, node: str, *, on: bool) -> None:
+    """Cut a node off from all others, or let it be heard again; what runs on it goes on."""
+    inside = ["nsenter", f"--net=/proc/{control.pid}/ns/net", "ip", "link"]
+    words = ["set", cable_name(node), "up" if on else "down"]
+    answer = subprocess.run([*inside, *words], capture_output=True, text=True)
+    if answer.returncode != 0:
+        raise ClusterError(f"the cable of node {node} could not be switched: {answer.stderr.strip()}")
+
+
 def cable_name(node: str) -> str:
     """Name the bridge's end of a cable; names of devices have at most 15 characters."""
     return f"to-{node}"[:15]

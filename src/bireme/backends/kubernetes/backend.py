@@ -94,8 +94,8 @@ class ClusterBackend:
     async def see(self, key: str, stored: Stored) -> Observation:
         self._jobs[key] = stored.job
         await self._catch_up(stored)
+        await self._follow(key, stored)
         admission = self._admission(stored)
-        await self._follow_policy(stored)
         await self._clear(stored)
         now = self._clock()
         pods = list(self.index.of_job(stored.job.uid))
@@ -204,15 +204,18 @@ class ClusterBackend:
         granted = Granted(status.attempt, names, addresses, together=bool(self._settings.gang_scheduler))
         return granted if over else self._gangs.admission(job, granted)
 
-    async def _follow_policy(self, stored: Stored) -> None:
-        """Scale by an elastic policy that was changed while the job runs: nobody starts because of that."""
+    async def _follow(self, key: str, stored: Stored) -> None:
+        """Bring up to date what a changed job has beside its pods: it may be that nobody starts or goes."""
         job, status = stored.job, stored.status
-        if status.phase is not Phase.RUNNING or job.policy.suspend:
+        if status.phase.is_final or job.policy.suspend:
             return
         try:
-            await self._belongings.keep_autoscaler(job)
+            if self._gangs.holds(job) and (templates := self._fitting(key, job)):
+                await self._gangs.form(job, templates)
+            if status.phase is Phase.RUNNING:
+                await self._belongings.keep_autoscaler(job)
         except ApiError as error:
-            _log.warning("an autoscaler was refused", extra={"job": job.name, "error": error.message})
+            _log.warning("a change was refused", extra={"job": job.name, "error": error.message})
 
     # Starting.
 

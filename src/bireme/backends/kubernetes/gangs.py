@@ -93,14 +93,14 @@ class Gangs:
         return found if found is not None and _owner(found) == job.uid else None
 
     async def _make(self, job: Job, group: dict[str, Any]) -> PodGroup:
-        try:
-            return await self._api.create(self._where(job), group, PodGroup)
-        except ApiError as error:
-            if error.status != 409:
-                raise
-        found = await self._api.get(self._where(job, job.name), PodGroup)
-        if _owner(found) != job.uid:
-            raise foreign("PodGroup", job.name)
+        if self._group(job) is None:
+            try:
+                return await self._api.create(self._where(job), group, PodGroup)
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+            if _owner(await self._api.get(self._where(job, job.name), PodGroup)) != job.uid:
+                raise foreign("PodGroup", job.name)
         group["spec"].pop("queue", None)  # It stays in the queue that it stands in.
         return await self._api.patch(self._where(job, job.name), group, PodGroup)
 

@@ -49,6 +49,15 @@ _ANSWERS = (
         "it asks for {asked}; ask for less, or add a node that has it",
     ),
     (
+        r"resource gap: map\[(?P<resource>[^:\]]+)",
+        "it is placed with its whole gang, for which there is not enough {resource}; "
+        "ask for less, or wait until others are done",
+    ),
+    (
+        r"sibling pods|PodGroup \S+ gets rejected|pod group is not ready",
+        "it is placed with its whole gang or not at all; see in `kubectl get -n {ns} events` what others lack",
+    ),
+    (
         r"untolerated taints?(?:\(s\))?(?: \{(?P<taint>[^:}]+)[^}]*\})?",
         "add a toleration for {taint} to its template if it may run there, or untaint a node",
     ),
