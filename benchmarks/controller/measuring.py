@@ -18,7 +18,7 @@ from benchmarks.controller.contestants import Contestant, Uids
 from benchmarks.controller.observing import Jobs, Pods
 
 PAUSE, LONGEST_PAUSE = 0.05, 0.3
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds without any progress after which a run has failed."""
 
 

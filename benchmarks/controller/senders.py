@@ -44,8 +44,7 @@ def send(plan: Plan) -> list[str]:
     requests = plan.rendered()
     refused: list[str] = []
 
-    def work() -> None:
-        line = Line(Path(plan.kubeconfig))
+    def work(line: Line) -> None:
         while True:
             with lock:
                 one = next(requests, None)
@@ -55,7 +54,8 @@ def send(plan: Plan) -> list[str]:
             if status >= 300:
                 refused.append(f"{one.splitlines()[0].decode()}: {answer[:300].decode()}")
 
-    threads = [threading.Thread(target=work) for _ in range(CONNECTIONS)]
+    lines = [Line(Path(plan.kubeconfig)) for _ in range(CONNECTIONS)]
+    threads = [threading.Thread(target=work, args=(line,)) for line in lines]
     for one in threads:
         one.start()
     for one in threads:
@@ -64,7 +64,6 @@ def send(plan: Plan) -> list[str]:
 
 
 def main() -> None:
-    import faulthandler; faulthandler.dump_traceback_later(45)
     plan = msgspec.msgpack.decode(Path(sys.argv[1]).read_bytes(), type=Plan)
     if refused := send(plan):
         raise SystemExit(f"{len(refused)} requests were refused, such as {refused[0]}")

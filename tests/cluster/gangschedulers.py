@@ -14,6 +14,8 @@ from tests.cluster.harness import Cluster, Json
 from tests.cluster.kueueing import free_ports
 
 PLUGINS, VOLCANO = "scheduler-plugins-scheduler", "volcano"
+GROUPS = {PLUGINS: "podgroups.scheduling.x-k8s.io", VOLCANO: "podgroups.scheduling.volcano.sh"}
+"""What the pod groups of each are called."""
 TIERS = ("priority", "gang", "conformance"), ("overcommit", "drf", "predicates", "proportion", "nodeorder")
 """Volcano's usual plugins."""
 
@@ -29,6 +31,11 @@ def gang_scheduler(name: str, cluster: Cluster, folder: Path) -> Iterator[None]:
         yield
     finally:
         processes.end([process])
+
+
+def group_definitions() -> list[Path]:
+    """What the schedulers say pod groups are."""
+    return [*_plugins_definitions(), *(one for one in _volcano_definitions() if "podgroups" in one.name)]
 
 
 def _plugins_definitions() -> list[Path]:

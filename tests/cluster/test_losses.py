@@ -13,7 +13,11 @@ from tests.cluster.harness import PYTHON, Cluster, Json, Kubectl
 from tests.cluster.operating import CRDS, Operator, manifest
 from tests.cluster.test_examples import ended
 
-WAITS = "import os, time\nprint('port', os.environ.get('MASTER_PORT'), flush=True)\ntime.sleep(20)"
+WAITS = """
+import os, time
+print("port", os.environ["MASTER_PORT"], flush=True)
+time.sleep(600 if os.environ["ATTEMPT"] == "0" else 2)
+"""
 # Every rank but the first knocks without end; the first says of which attempt each visitor is.
 KNOCKS = """
 import os, socket, time

@@ -7,26 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tools.testcluster.building import sources
 
+from tests.cluster.gangschedulers import GROUPS, PLUGINS, VOLCANO, group_definitions
 from tests.cluster.operating import CRDS, Jobs, Operator, manifest, operator, until
 from tests.cluster.planes import Json, Plane, plane
 
-PLUGINS, VOLCANO = "scheduler-plugins-scheduler", "volcano"
-GROUP = {PLUGINS: "podgroups.scheduling.x-k8s.io", VOLCANO: "podgroups.scheduling.volcano.sh"}
 PODS = ("mnist-master-0", "mnist-worker-0", "mnist-worker-1")
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Plane]:
-    groups = (
-        sources("scheduler-plugins") / "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml",
-        sources("volcano") / "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
-    )
     with plane("podgroups") as one:
-        one("apply", *(f"--filename={file}" for file in (*CRDS, *groups)))
-        one("wait", "--for=condition=Established", *(f"crd/{name}" for name in GROUP.values()))
+        one("apply", *(f"--filename={file}" for file in (*CRDS, *group_definitions())))
+        one("wait", "--for=condition=Established", *(f"crd/{name}" for name in GROUPS.values()))
         yield one
 
 
@@ -52,12 +46,12 @@ def mnist(**policy: Json) -> Json:
 
 
 def groups(jobs: Jobs, scheduler: str) -> list[Json]:
-    return jobs.objects(GROUP[scheduler])
+    return jobs.objects(GROUPS[scheduler])
 
 
 def say(jobs: Jobs, phase: str) -> None:
     """Say of the group what Volcano would."""
-    jobs.patch(f"{GROUP[VOLCANO]}/mnist", {"status": {"phase": phase}})
+    jobs.patch(f"{GROUPS[VOLCANO]}/mnist", {"status": {"phase": phase}})
 
 
 @pytest.mark.parametrize("scheduler", [PLUGINS])
@@ -123,6 +117,11 @@ def test_a_scaled_job_is_placed_in_its_new_size(jobs: Jobs, scheduler: str) -> N
     jobs.pods_are(*PODS, "mnist-worker-2")
     assert groups(jobs, scheduler)[0]["spec"] == {"minMember": 4, "minResources": {"cpu": "2000m"}}
 
+    jobs.patch("pytorchjob/mnist", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}})
+
+    jobs.pods_are(*PODS[:2])
+    assert groups(jobs, scheduler)[0]["spec"] == {"minMember": 2, "minResources": {"cpu": "1000m"}}
+
 
 @pytest.mark.parametrize("scheduler", [VOLCANO])
 @pytest.mark.usefixtures("running")
@@ -161,7 +160,7 @@ def test_a_group_of_somebody_else_in_the_way_is_named(jobs: Jobs, scheduler: str
 
     waiting = jobs.condition("pytorchjob/mnist", "Waiting")["message"]
     assert 'a PodGroup named "mnist" exists and is not of this job' in waiting
-    jobs.delete(f"{GROUP[scheduler]}/mnist")
+    jobs.delete(f"{GROUPS[scheduler]}/mnist")
     until(lambda: groups(jobs, scheduler), "a group of the job's own")
     say(jobs, "Inqueue")
     jobs.pods_are(*PODS)

@@ -49,7 +49,8 @@ class Queue:
             return
         self._due[key] = time
         heapq.heappush(self._timers, (time, key))
-        self._set_alarm()
+        if self._timers[0] == (time, key):  # Otherwise the alarm is set for an earlier one already.
+            self._set_alarm()
 
     async def take(self) -> str:
         """Wait for the next key; whoever takes it says when it is done."""

@@ -20,7 +20,7 @@ class Guard:
 
     def creates_pod(self, who: str, body: Tree) -> None: ...
 
-    def deletes_pod(self, who: str, pod: Tree, grace: int | None) -> None: ...
+    def deletes_pod(self, who: str, pod: Tree, options: Tree) -> None: ...
 
     def writes_status(self, who: str, before: Tree, after: Tree) -> None: ...
 
@@ -90,7 +90,7 @@ class Front:
             self._server.delete(plural, key, uid)
             return SUCCESS
         if uid in ("", found["metadata"]["uid"]):
-            self._guard.deletes_pod(who, found, grace)
+            self._guard.deletes_pod(who, found, options)
         return {"kind": "Pod", **self._server.delete(plural, key, uid, grace)}
 
 

@@ -132,7 +132,7 @@ class Chaos:
         cluster.nodes.mend_all()
         self._kubelet.hurry()
         for one in self._operators.living():
-            one.line.cut_until = 0.0
+            one.line.cut_until = one.line.no_lease_until = 0.0
         for tree in self._jobs():
             if tree["spec"]["runPolicy"].get("suspend"):
                 self._edit(tree, manifests.suspended(tree, False))
@@ -151,7 +151,7 @@ class Chaos:
         misfortune = self._rng.choice(self._profile.misfortunes)
         self._story.tell(misfortune)
         match misfortune:
-            case Misfortune.KILL | Misfortune.PARTITION:
+            case Misfortune.KILL | Misfortune.PARTITION | Misfortune.NO_LEASE:
                 self._strike_operator(misfortune)
             case Misfortune.CUT_NODE | Misfortune.KILL_NODE | Misfortune.REMOVE_NODE:
                 self._strike_node(misfortune)
@@ -169,11 +169,15 @@ class Chaos:
         if not living:
             return
         one = self._rng.choice(living)
+        until = self._story.now + self._rng.choice((5.0, 25.0, 70.0)) * self._rng.random()
         if misfortune is Misfortune.PARTITION:
-            one.line.cut_until = self._story.now + self._rng.choice((5.0, 25.0, 70.0)) * self._rng.random()
+            one.line.cut_until = until
+        elif misfortune is Misfortune.NO_LEASE:
+            one.line.no_lease_until = until
         elif self._profile.leaders is Leaders.OVERLAP:
-            self._operators.add()
-            self._cluster.after(15.0 * self._rng.random(), one.kill)
+            if len(living) == 1:
+                self._operators.add()
+                self._cluster.after(15.0 * self._rng.random(), one.kill)
         else:
             one.kill()
 

@@ -57,7 +57,7 @@ class Line(Wire):
         super().__init__(Access(Choice("model", "default", cluster, User(), who), {}))
         self.who, self._network, self._dies = who, network, dies
         self.is_dead = False
-        self.cut_until = 0.0
+        self.cut_until = self.no_lease_until = 0.0
         self._on_their_way: dict[int, Callable[[], object]] = {}
         self._count = 0
 
@@ -78,7 +78,7 @@ class Line(Wire):
         network = self._network
         self.sent[request.name] += 1
         await self._pass()
-        if self.is_cut():
+        if self.is_cut() or ("leases" in request.path and network.story.now < self.no_lease_until):
             raise ApiError(0, UNREACHABLE, "no route to the server", source=self.source(request))
         self._answered = True
         if request.query.get("watch"):

@@ -94,6 +94,10 @@ class Operators:
     def living(self) -> list[Operator]:
         return [one for one in self.all if not one.line.is_dead and not one.ended]
 
+    def acts_alone(self) -> bool:
+        """Whether nobody acts beside another one."""
+        return self._lease or len(self.living()) <= 1
+
     def begun(self, who: str) -> float:
         """When one of them began to act."""
         return next(one.began for one in self.all if one.name == who)

@@ -26,6 +26,7 @@ class Misfortune(StrEnum):
     COMPACT = "compact the history"
     KILL = "kill an operator"
     PARTITION = "cut off an operator"
+    NO_LEASE = "refuse an operator its lease"
 
 
 class Leaders(StrEnum):
@@ -83,12 +84,16 @@ def draw(rng: Random) -> Profile:
         return rng.random() * most if rng.random() < chance else 0.0
 
     few = rng.choice((1, 2, 3, 4, 15))
+    leaders = rng.choice((Leaders.ALONE, Leaders.ALONE, Leaders.LEASE, Leaders.OVERLAP))
+    always = {Leaders.OVERLAP: (Misfortune.KILL,), Leaders.LEASE: (Misfortune.KILL, Misfortune.NO_LEASE)}
     return Profile(
         jobs=rng.choice((1, 1, 2, 3)),
         chaos=rng.choice((60.0, 150.0, 400.0)),
-        misfortunes=tuple(one for one in Misfortune if rng.random() * 15 < few),
+        misfortunes=tuple(
+            one for one in Misfortune if rng.random() * 15 < few or one in always.get(leaders, ())
+        ),
         pause=rng.choice((3.0, 10.0, 30.0)),
-        leaders=rng.choice((Leaders.ALONE, Leaders.ALONE, Leaders.LEASE, Leaders.OVERLAP)),
+        leaders=leaders,
         nodes=rng.choice((1, 2, 3)),
         work=rng.choice((5.0, 20.0, 60.0, 200.0)),
         latency=rng.choice((0.005, 0.005, 0.1, 1.0)),

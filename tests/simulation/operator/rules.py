@@ -37,10 +37,16 @@ class Rules(Guard):
     """Stands at the server's door; a broken rule ends the story."""
 
     def __init__(
-        self, server: Server, kubelet: Kubelet, nodes: Nodes, story: Story, begun: Callable[[str], float]
+        self,
+        server: Server,
+        kubelet: Kubelet,
+        nodes: Nodes,
+        story: Story,
+        begun: Callable[[str], float],
+        acts_alone: Callable[[], bool],
     ) -> None:
         self._server, self._kubelet, self._nodes, self._story = server, kubelet, nodes, story
-        self._begun = begun
+        self._begun, self._acts_alone = begun, acts_alone
         self._ledgers: dict[str, Ledger] = {}
         self._jobs: dict[tuple[str, int], Job] = {}
         self._strays: set[tuple[str, str]] = set()
@@ -65,9 +71,12 @@ class Rules(Guard):
         self._strays.discard((job.uid, name))
         self._check(lambda: self._check_start(job, self._status_of(job), name, attempt))
 
-    def deletes_pod(self, who: str, pod: Tree, grace: int | None) -> None:
+    def deletes_pod(self, who: str, pod: Tree, options: Tree) -> None:
         body = self._kubelet.bodies[pod["metadata"]["uid"]]
-        if grace == 0 and body.alive:
+        self._check(lambda: need("preconditions" in options, f"{body.name} is deleted by its name alone"))
+        if not self._acts_alone():
+            body.taken = True  # The wish of one operator is a stroke of fate for the other.
+        if options.get("gracePeriodSeconds") == 0 and body.alive:
             body.forced = True
             self._check(lambda: self._check_abandoned(body))
         job = self._job_of(body.job)

@@ -308,14 +308,15 @@ def test_a_pod_on_a_lost_node(node: Node | None, fact: str) -> None:
             "it asks for cpu: 500m; ask for less, or add a node that has it",
         ),
         (
-            "0/2 nodes are available: resource gap: map[cpu:{{6000 -3} {<nil>}  DecimalSI}]. preemption: none.",
-            "it is placed with its whole gang, for which there is not enough cpu; ask for less, or wait until "
-            "others are done",
+            "0/2 nodes are available: resource gap: map[cpu:{{6000 -3} {<nil>} DecimalSI}].",
+            "it is placed with its whole gang, for which there is not enough cpu; "
+            "ask for less, or wait until others are done",
         ),
         (
             "0/2 nodes are available: pre-filter pod mnist-worker-1 cannot find enough sibling pods, current "
             "pods number: 1, minMember of group: 6.",
-            "it is placed with its whole gang or not at all; see in `kubectl get -n ml events` what others lack",
+            "it is placed with its whole gang or not at all; "
+            "`kubectl get -n ml events` tells what others lack",
         ),
         (
             '0/2 nodes are available: persistentvolumeclaim "data" not found.',

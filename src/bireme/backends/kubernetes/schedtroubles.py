@@ -55,7 +55,7 @@ _ANSWERS = (
     ),
     (
         r"sibling pods|PodGroup \S+ gets rejected|pod group is not ready",
-        "it is placed with its whole gang or not at all; see in `kubectl get -n {ns} events` what others lack",
+        "it is placed with its whole gang or not at all; `kubectl get -n {ns} events` tells what others lack",
     ),
     (
         r"untolerated taints?(?:\(s\))?(?: \{(?P<taint>[^:}]+)[^}]*\})?",
