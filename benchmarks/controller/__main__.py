@@ -25,18 +25,31 @@ SLOW = "defaults"
 
 def main() -> None:
     chosen = _arguments()
+    ours: list[list[Outcome]] = []
     for load in [Load(jobs, WORKERS) for jobs in chosen.jobs]:
         print(f"\n{load.jobs} jobs of {load.workers} pods", flush=True)
-        contestants = _chosen(load.workers, chosen.only)
-        outcomes = _rounds(contestants, load, chosen)
-        _show(contestants, outcomes)
+        ours.append(_compare(_chosen(load.workers, chosen.only), load, chosen).get("ours", []))
+    if len(ours) > 1 and all(ours):
+        print(f"\n{reporting.growth(ours)}", flush=True)
     if chosen.one_job:
         load = Load(1, chosen.one_job)
         print(f"\none job of {load.workers} pods", flush=True)
         contestants = _chosen(load.workers, chosen.only)
-        contestants.pop(SLOW, None)
-        contestants.pop("requests", None)
-        _show(contestants, _rounds(contestants, load, chosen))
+        _compare({word: one for word, one in contestants.items() if word != SLOW}, load, chosen)
+
+
+def _compare(
+    contestants: dict[str, Contestant], load: Load, chosen: argparse.Namespace
+) -> dict[str, list[Outcome]]:
+    outcomes = _rounds(contestants, load, chosen)
+    names = {word: one.name for word, one in contestants.items()}
+    for text in (
+        reporting.table(names, outcomes),
+        reporting.requests(names, outcomes),
+        reporting.goals(outcomes),
+    ):
+        print(f"\n{text}", flush=True)
+    return outcomes
 
 
 def _rounds(
@@ -58,16 +71,6 @@ def _rounds(
                 flush=True,
             )
     return outcomes
-
-
-def _show(contestants: dict[str, Contestant], outcomes: dict[str, list[Outcome]]) -> None:
-    names = {word: one.name for word, one in contestants.items()}
-    for text in (
-        reporting.table(names, outcomes),
-        reporting.requests(names, outcomes),
-        reporting.goals(outcomes),
-    ):
-        print(f"\n{text}", flush=True)
 
 
 def _chosen(workers: int, only: list[str]) -> dict[str, Contestant]:

@@ -71,15 +71,16 @@ def goals(outcomes: Outcomes) -> str:
     return "\n".join(lines)
 
 
-def growth(outcomes: list[Outcome]) -> str:
+def growth(loads: list[list[Outcome]]) -> str:
     """How our cost for one job changes with their number."""
     lines = ["our cost for one job:"]
-    for one in outcomes:
-        jobs = one.load.jobs
+    for results in loads:
+        jobs = results[0].load.jobs
         lines.append(
-            f"{jobs:6} jobs: {one.jobs_running / jobs * 1000:6.1f} ms to Running,"
-            f" {one.cpu / jobs * 1000:5.2f} ms of CPU,"
-            f" {one.requests_per_job:5.2f} requests, {one.peak:5.0f} MB at most"
+            f"{jobs:6} jobs: {_rate(results) * 1000:6.1f} ms to Running,"
+            f" {_cpu(results) / jobs * 1000:5.2f} ms of CPU (its start included),"
+            f" {_median(results, lambda one: one.requests_per_job):5.2f} requests,"
+            f" {_median(results, lambda one: one.peak):5.0f} MB at most"
         )
     return "\n".join(lines)
 

@@ -129,7 +129,7 @@ def _bring_in(muster: _Muster, now: float) -> Decision:
     if granted is None:
         return Decision(status)
     due = [one for one in missing if _may_start(muster, one, now) and _can_meet(muster, one, granted)]
-    starts = tuple(wiring.start(job, one, status.attempt, granted.addresses) for one in due)
+    starts = wiring.start_all(job, due, status.attempt, granted.addresses)
     # Resources of those who are gone and not wanted are given back.
     surplus = granted.replicas - {one.name for one in muster.claimants}
     waited_for = {GANG, *(one.name for one in missing)} if missing else set[str]()

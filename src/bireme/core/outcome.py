@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.kinds.contract import Tally
-from bireme.model.job import Job, members
+from bireme.model.job import Job, Role, member_name, members
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Counts, Status
 
@@ -37,14 +39,14 @@ def tally(job: Job, status: Status, observation: Observation, lost: frozenset[st
     done = frozenset(status.done)
     current = [one for one in observation.replicas if one.attempt == status.attempt]
     active = {one.name for one in current if _is_active(one)}
-    counts = {role.name: Counts() for role in job.roles}
-    for member in members(job):
-        counts[member.role] = _plus(
-            counts[member.role],
-            succeeded=member.name in done,
-            failed=member.name in lost - done,
-            active=member.name in active - done - lost,
+    counts = {
+        role.name: Counts(
+            active=len(names & active - done - lost),
+            succeeded=len(names & done),
+            failed=len(names & lost - done),
         )
+        for role, names in _names(job)
+    }
     pending = frozenset(one.name for one in current if one.is_alive and not _is_active(one))
     return Tally(counts, done, pending - done - lost)
 
@@ -57,5 +59,7 @@ def _is_active(replica: Replica) -> bool:
     return replica.phase is ReplicaPhase.RUNNING and not replica.stopping
 
 
-def _plus(counts: Counts, *, active: int, succeeded: int, failed: int) -> Counts:
-    return Counts(counts.active + active, counts.succeeded + succeeded, counts.failed + failed)
+def _names(job: Job) -> Iterator[tuple[Role, set[str]]]:
+    """The names of each role's replicas."""
+    for role in job.roles:
+        yield role, {member_name(job, role, index) for index in range(role.replicas)}

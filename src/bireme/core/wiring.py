@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -14,10 +15,18 @@ from bireme.model.pods import Container, EnvVar, PodSpec
 from bireme.model.replicas import Addresses
 
 
-def start(job: Job, member: Member, attempt: int, addresses: Addresses) -> Start:
+def start_all(job: Job, chosen: Sequence[Member], attempt: int, addresses: Addresses) -> tuple[Start, ...]:
+    """Wire replicas of an attempt; what all of them are told is put together once."""
+    shared: dict[str, str] = {}
+    return tuple(start(job, one, attempt, addresses, shared) for one in chosen)
+
+
+def start(
+    job: Job, member: Member, attempt: int, addresses: Addresses, shared: dict[str, str] | None = None
+) -> Start:
     """Wire one replica of an attempt."""
     role = role_of(job, member)
-    place = Place(job, role, member.index, attempt, addresses)
+    place = Place(job, role, member.index, attempt, addresses, {} if shared is None else shared)
     restart = Restart.NEVER if job.unit is Unit.GANG else role.restart
     return Start(
         replica=member.name,

@@ -48,6 +48,8 @@ class Place(Struct, frozen=True):
     index: int
     attempt: int
     addresses: Addresses
+    shared: dict[str, str] = {}
+    """What all replicas that are wired together are told alike; made once, by the first of them."""
 
     def host(self, role: Role, index: int = 0) -> str:
         """The host of a replica of the same attempt, as its peers reach it."""

@@ -20,6 +20,7 @@ PORT = ("tfjob-port", 2222)
 INJECTS = Injects.MAIN
 INDEPENDENT = False
 OPERATOR = "tfjob-controller"
+_CLUSTER = "cluster"
 
 wanted = contract.every_member
 files = contract.no_files
@@ -73,7 +74,7 @@ def wire(place: Place) -> tuple[EnvVar, ...]:
     if place.job.total == 1:
         return ()
     config = _sparse(place) if options(place.job).enable_dynamic_worker else _whole(place)
-    return (EnvVar("TF_CONFIG", msgspec.json.encode(config).decode()),)
+    return (EnvVar("TF_CONFIG", config),)
 
 
 def outcome(job: Job, tally: Tally) -> Verdict:
@@ -127,14 +128,15 @@ def _survives(job: Job, role: Role, tally: Tally) -> bool:
     return role not in _deciding(job) or counts.succeeded + counts.failed < role.replicas
 
 
-def _whole(place: Place) -> dict[str, object]:
+def _whole(place: Place) -> str:
     """What everyone is told usually: every replica of the job."""
-    roles = sorted(place.job.roles, key=lambda role: role.name)
-    cluster = {role.name: _addresses(place, role) for role in roles}
-    return {"cluster": cluster, "task": _task(place), "environment": "cloud"}
+    if _CLUSTER not in place.shared:
+        roles = sorted(place.job.roles, key=lambda role: role.name)
+        place.shared[_CLUSTER] = _json({role.name: _addresses(place, role) for role in roles})
+    return f'{{"cluster":{place.shared[_CLUSTER]},"task":{_json(_task(place))},"environment":"cloud"}}'
 
 
-def _sparse(place: Place) -> dict[str, object]:
+def _sparse(place: Place) -> str:
     """What a replica is told where workers may come and go: no more than it must know."""
     servers = place.job.role("ps")
     worker: dict[str, str] = {}
@@ -144,7 +146,11 @@ def _sparse(place: Place) -> dict[str, object]:
         ps = _addresses(place, servers) if servers else []
     elif place.role.name == "ps":
         ps = [_address(place, place.role, place.index)]
-    return {"cluster": {"worker": worker, "ps": ps}, "task": _task(place)}
+    return _json({"cluster": {"worker": worker, "ps": ps}, "task": _task(place)})
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _task(place: Place) -> dict[str, object]:

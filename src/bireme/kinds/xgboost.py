@@ -19,6 +19,7 @@ PORT = ("xgboostjob-port", 9999)
 INJECTS = Injects.EVERY
 INDEPENDENT = False
 OPERATOR = "xgboostjob-controller"
+_WORKERS = "workers"
 
 defaults = contract.as_is
 wanted = contract.every_member
@@ -61,7 +62,7 @@ def wire(place: Place) -> tuple[EnvVar, ...]:
     if worker is not None and place.job.total > 1:
         # One number stands for every worker's port. On one machine only the first worker's can be right.
         values["WORKER_PORT"] = str(place.port(worker, PORT))
-        values["WORKER_ADDRS"] = ",".join(place.host(worker, index) for index in range(worker.replicas))
+        values["WORKER_ADDRS"] = _workers(place, worker)
     return tuple(EnvVar(name, value) for name, value in values.items())
 
 
@@ -80,3 +81,10 @@ def meets_at(job: Job) -> str:
 
 def leads(job: Job, role: Role, index: int) -> bool:
     return role.name == "master"
+
+
+def _workers(place: Place, worker: Role) -> str:
+    if _WORKERS not in place.shared:
+        hosts = (place.host(worker, index) for index in range(worker.replicas))
+        place.shared[_WORKERS] = ",".join(hosts)
+    return place.shared[_WORKERS]

@@ -213,9 +213,12 @@ class Chaos:
 
     def _strike_job(self, misfortune: Misfortune) -> None:
         jobs = self._jobs()
-        if not jobs:
+        if not jobs or self.over:
             return
         tree = self._rng.choice(jobs)
+        if misfortune is not Misfortune.DELETE_JOB and self._rng.random() < 0.3:
+            # Users change their mind.
+            self._cluster.after(2.0 * self._rng.random(), lambda: self._strike_job(misfortune))
         match misfortune:
             case Misfortune.SUSPEND:
                 self._edit(tree, manifests.suspended(tree, not tree["spec"]["runPolicy"].get("suspend")))

@@ -69,7 +69,7 @@ class Rules(Guard):
             self._strays.add((job.uid, name))
             return
         self._strays.discard((job.uid, name))
-        self._check(lambda: self._check_start(job, self._status_of(job), name, attempt))
+        self._check(lambda: self._check_start(job, self.status_of(job), name, attempt))
 
     def deletes_pod(self, who: str, pod: Tree, options: Tree) -> None:
         body = self._kubelet.bodies[pod["metadata"]["uid"]]
@@ -81,7 +81,7 @@ class Rules(Guard):
             self._check(lambda: self._check_abandoned(body))
         job = self._job_of(body.job)
         if job is not None and not self._is_contradicted(who, job):
-            self._check(lambda: self._check_stop(job, self._status_of(job), body))
+            self._check(lambda: self._check_stop(job, self.status_of(job), body))
 
     def writes_status(self, who: str, before: Tree, after: Tree) -> None:
         uid = after["metadata"]["uid"]
@@ -142,7 +142,7 @@ class Rules(Guard):
 
     def _check_jobs(self) -> None:
         for job in self.jobs():
-            status = self._status_of(job)
+            status = self.status_of(job)
             what = f"{job.name} never ended: it is {status.phase} ({status.waiting}{status.trouble})"
             need(status.phase.is_final, what)
             alive = [one.uid for one in self._bodies(job) if not one.gone and one.phase == "Running"]
@@ -164,11 +164,11 @@ class Rules(Guard):
 
     def unfinished(self) -> int:
         """How many jobs have not ended."""
-        return sum(not self._status_of(one).phase.is_final for one in self.jobs())
+        return sum(not self.status_of(one).phase.is_final for one in self.jobs())
 
     def all_over(self) -> bool:
         """Whether every job has ended, and none is to be deleted any more."""
-        return all(self._status_of(one).phase.is_final and one.policy.ttl is None for one in self.jobs())
+        return all(self.status_of(one).phase.is_final and one.policy.ttl is None for one in self.jobs())
 
     def has_services(self, body: Body) -> bool:
         """Whether the names hold under which a pod and its peers look for each other."""
@@ -200,7 +200,8 @@ class Rules(Guard):
             self._jobs[key] = msgspec.structs.replace(found.job, uid=metadata["uid"])
         return self._jobs[key]
 
-    def _status_of(self, job: Job) -> Status:
+    def status_of(self, job: Job) -> Status:
+        """What is recorded of a job now."""
         tree = self._tree(job.uid)
         return _status(tree) if tree is not None else Status()
 

@@ -75,11 +75,11 @@ def run(seed: int) -> Trace:
 async def _live(seed: int, rng: Random, profile: Profile) -> Trace:
     loop = asyncio.get_running_loop()
     story = Story(loop)
-    loop.set_exception_handler(lambda _, context: _fell(story, context))
-    cluster = _cluster(rng, profile, story)
+    loop.set_exception_handler(lambda _, context: fell(story, context))
+    cluster = build(rng, profile, story)
     traffic = Traffic(cluster.server, cluster.network, cluster.operators, story)
     chaos = Chaos(cluster)
-    with _logs(story):
+    with logs(story):
         chaos.begin()
         traffic.begin()
         await _until_the_end(chaos, cluster, story)
@@ -102,7 +102,8 @@ async def _live(seed: int, rng: Random, profile: Profile) -> Trace:
     )
 
 
-def _cluster(rng: Random, profile: Profile, story: Story) -> Cluster:
+def build(rng: Random, profile: Profile, story: Story) -> Cluster:
+    """Everything that a simulation consists of, at rest."""
     server = Server(lambda: story.now)
     nodes = Nodes(server, rng, story, profile.nodes)
     kubelet = Kubelet(server, nodes, rng, profile, story)
@@ -138,7 +139,8 @@ async def _pause(story: Story, seconds: float) -> None:
             await story.broken.wait()
 
 
-def _fell(story: Story, context: dict[str, object]) -> None:
+def fell(story: Story, context: dict[str, object]) -> None:
+    """Take up what nobody caught."""
     error = context.get("exception")
     details = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
     story.breaks(f"something fell: {error or context.get('message')}", details)
@@ -159,7 +161,8 @@ class _Logs(logging.Handler):
 
 
 @contextlib.contextmanager
-def _logs(story: Story) -> Iterator[None]:
+def logs(story: Story) -> Iterator[None]:
+    """Let the story hear what operators log."""
     logger = logging.getLogger("bireme")
     handler, spreads = _Logs(story), logger.propagate
     logger.addHandler(handler)

@@ -23,6 +23,7 @@ class Watches:
         self._server, self._rng, self._profile = server, rng, profile
         self._waiting: dict[str, list[asyncio.Event]] = {}
         self.calm = False
+        self._stalled: dict[str, float] = {}
         server.listeners.append(self._tell)
 
     def open(
@@ -33,6 +34,10 @@ class Watches:
         lasts = min(limit, self._rng.expovariate(1 / drops)) if drops else limit
         broken = lasts < limit and self._rng.random() < 0.5
         return self._stream(about, version, query.get("labelSelector", ""), (lasts, broken), is_lost)
+
+    def stall(self, plural: str, seconds: float) -> None:
+        """Let nobody hear of a resource for a while."""
+        self._stalled[plural] = asyncio.get_running_loop().time() + seconds
 
     async def _stream(
         self,
@@ -51,7 +56,7 @@ class Watches:
         position = bisect_right(history, version, key=lambda one: one.version)
         while await self._news(about.resource, history, position, ends):
             known = len(history)
-            await asyncio.sleep(self._lag())
+            await asyncio.sleep(self._lag(about.resource))
             if is_lost():
                 raise ConnectionResetError("the watch broke")
             fresh = [one for one in history[position:known] if _is_for(one, about, selector)]
@@ -88,7 +93,9 @@ class Watches:
         for event in self._waiting.pop(told.plural, []):
             event.set()
 
-    def _lag(self) -> float:
+    def _lag(self, plural: str) -> float:
+        if plural in self._stalled:
+            return max(0.0, self._stalled.pop(plural) - asyncio.get_running_loop().time())
         if self._happens(self._profile.stall):
             return self._rng.random() * LONGEST_STALL
         return self._rng.random() * (0.01 if self.calm else self._profile.lag)

@@ -47,11 +47,17 @@ def test_volcano_s_group() -> None:
 
 
 def test_the_scheduler_plugins_group() -> None:
-    job = torch({"scheduleTimeoutSeconds": 60, "queue": "night"})
+    job = torch({"scheduleTimeoutSeconds": 60, "queue": "night"}, worker=needing(requests={"cpu": "1"}))
     group = podgroups.podgroup(job.job, "gangs", by_role(job), {})
 
     assert group["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
     assert group["spec"] == {"minMember": 4, "scheduleTimeoutSeconds": 60}
+
+
+def test_the_scheduler_plugins_are_told_of_resources_only_by_the_job_itself() -> None:
+    job = torch({"minResources": {"cpu": "3"}}, worker=needing(requests={"cpu": "1"}))
+
+    assert spec(job, "gangs") == {"minMember": 4, "minResources": {"cpu": "3"}}
 
 
 def test_unless_said_otherwise_all_are_placed_together_in_the_usual_queue() -> None:
@@ -103,7 +109,7 @@ def test_a_launcher_that_waits_for_its_workers_is_not_waited_for_but_has_its_roo
     small, large = needing(requests={"cpu": "1"}), needing(requests={"cpu": "4"})
     job = mpi(V1, launcher=small, worker=large, runPolicy={"schedulingPolicy": {"minAvailable": 3}})
 
-    assert spec(job, "gangs") == {"minMember": 2, "minResources": {"cpu": "9000m"}}
+    assert spec(job) == {"minMember": 2, "queue": "default", "minResources": {"cpu": "9000m"}}
 
 
 def test_a_job_without_room_says_where_to_look() -> None:

@@ -313,6 +313,11 @@ def test_a_pod_on_a_lost_node(node: Node | None, fact: str) -> None:
             "ask for less, or wait until others are done",
         ),
         (
+            "Pod ml/mnist-worker-0 can possibly be assigned to node1",
+            "it is placed with its whole gang or not at all; "
+            "`kubectl get -n ml events` tells what others lack",
+        ),
+        (
             "0/2 nodes are available: pre-filter pod mnist-worker-1 cannot find enough sibling pods, current "
             "pods number: 1, minMember of group: 6.",
             "it is placed with its whole gang or not at all; "

@@ -27,6 +27,9 @@ class PodIndex:
     def of_job(self, uid: str) -> Iterable[Pod]:
         return self._of_job.get(uid, _NONE).values()
 
+    def count(self, job_uid: str) -> int:
+        return len(self._of_job.get(job_uid, _NONE))
+
     def find(self, job_uid: str, pod_uid: str) -> Pod | None:
         return self._of_job.get(job_uid, _NONE).get(pod_uid)
 

@@ -54,7 +54,8 @@ _ANSWERS = (
         "ask for less, or wait until others are done",
     ),
     (
-        r"sibling pods|PodGroup \S+ gets rejected|pod group is not ready",
+        r"sibling pods|PodGroup \S+ gets rejected|optimistic rejection"  # the scheduler plugins
+        r"|pod group is not ready|can possibly be assigned to",  # Volcano
         "it is placed with its whole gang or not at all; `kubectl get -n {ns} events` tells what others lack",
     ),
     (

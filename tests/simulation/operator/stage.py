@@ -1,0 +1,127 @@
+"""How is one story of a simulated cluster told by hand: nothing goes wrong but what the story says."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from msgspec.structs import replace
+
+from bireme.model.status import Status
+from tests.simulation.operator import run
+from tests.simulation.operator.loop import VirtualLoop
+from tests.simulation.operator.manifests import NAMESPACE
+from tests.simulation.operator.operators import Operator
+from tests.simulation.operator.profiles import Leaders, Profile
+from tests.simulation.operator.server import PODS, Tree
+from tests.simulation.operator.story import Story
+
+JOBS = "pytorchjobs"
+PATIENCE = 600.0
+
+WELL = Profile(
+    jobs=0,
+    chaos=0.0,
+    misfortunes=(),
+    pause=0.0,
+    leaders=Leaders.ALONE,
+    nodes=2,
+    work=60.0,
+    latency=0.005,
+    lag=0.01,
+    watch=0.0,
+    old_lists=0.0,
+    crash=0.0,
+    hang=1.0,
+    no_image=0.0,
+    finalizer=0.0,
+    too_many=0.0,
+    fails_before=0.0,
+    fails_after=0.0,
+    stall=0.0,
+    repeat=0.0,
+    kill=0.0,
+)
+"""A cluster in which all goes well, and programs run until they are told to end."""
+
+
+class Stage:
+    """A cluster, and who acts in it."""
+
+    def __init__(self, profile: Profile, story: Story) -> None:
+        self.story = story
+        self.cluster = run.build(Random(1), profile, story)
+        self.server, self.kubelet = self.cluster.server, self.cluster.kubelet
+
+    def operator(self) -> Operator:
+        return self.cluster.operators.add()
+
+    def change(self, **chances: float) -> None:
+        """From now on other things go wrong."""
+        changed = replace(self.cluster.profile, **chances)
+        self.cluster.profile = self.cluster.network.profile = changed
+
+    def submit(self, workers: int, gang: bool = False) -> Tree:
+        container = {"name": "pytorch", "image": "train", "command": ["train"]}
+        template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 5}}
+        role = {"replicas": workers, "restartPolicy": "OnFailure", "template": template}
+        annotations = {"bireme.io/restart": "gang"} if gang else {}
+        body: Tree = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "PyTorchJob",
+            "metadata": {"name": "job", "namespace": NAMESPACE, "annotations": annotations},
+            "spec": {"pytorchReplicaSpecs": {"Worker": role}, "runPolicy": {"cleanPodPolicy": "All"}},
+        }
+        return self.server.create(JOBS, NAMESPACE, body)
+
+    def scale(self, workers: int) -> None:
+        tree = self.server.get(JOBS, (NAMESPACE, "job"))
+        worker = {**tree["spec"]["pytorchReplicaSpecs"]["Worker"], "replicas": workers}
+        spec = {**tree["spec"], "pytorchReplicaSpecs": {"Worker": worker}}
+        self.cluster.rules.edited[tree["metadata"]["uid"]] = self.story.now
+        self.server.change(JOBS, (NAMESPACE, "job"), spec=spec)
+
+    @property
+    def status(self) -> Status:
+        (job,) = self.cluster.rules.jobs()
+        return self.cluster.rules.status_of(job)
+
+    def running(self) -> int:
+        pods = self.server.objects[PODS].values()
+        return sum(one["status"]["phase"] == "Running" for one in pods)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        ends = self.story.now + PATIENCE
+        while not holds():
+            assert self.story.now < ends, "\n".join(["it never came to pass", *self.story.lines])
+            await asyncio.sleep(0.02)
+
+
+def play(story: Callable[[Stage], Awaitable[None]], profile: Profile = WELL) -> Stage:
+    """Tell a story; whatever rule is broken on the way fails it."""
+    before = random.getstate()
+    random.seed(1)
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(_play(story, profile))
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        random.setstate(before)
+
+
+async def _play(tell: Callable[[Stage], Awaitable[None]], profile: Profile) -> Stage:
+    loop = asyncio.get_running_loop()
+    story = Story(loop)
+    loop.set_exception_handler(lambda _, context: run.fell(story, context))
+    stage = Stage(profile, story)
+    with run.logs(story):
+        await tell(stage)
+        for one in stage.cluster.operators.living():
+            one.kill()
+        for one in stage.cluster.operators.all:
+            await one.wait()
+    assert not story.violation, "\n".join([*story.lines, story.details])
+    return stage

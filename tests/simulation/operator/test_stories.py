@@ -1,0 +1,113 @@
+"""Is every loss counted once and every pod found again, in the few moments that are hard to hit by chance."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from tests.simulation.operator.manifests import NAMESPACE
+from tests.simulation.operator.server import PODS
+from tests.simulation.operator.stage import JOBS, WELL, Stage, play
+
+
+def test_a_job_that_is_deleted_while_its_pods_are_made_fails_no_step() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit(workers=3)
+        await stage.until(lambda: len(stage.server.objects[PODS]) == 1)
+
+        stage.server.delete(JOBS, (NAMESPACE, "job"))
+
+        await stage.until(lambda: not stage.server.objects[PODS])
+        await asyncio.sleep(60.0)
+
+    play(story, replace(WELL, latency=0.1))
+
+
+def test_a_worker_that_was_scaled_away_for_a_moment_is_not_lost() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit(workers=2)
+        await stage.until(lambda: stage.running() == 2)
+        await asyncio.sleep(10.0)
+        pods = set(stage.kubelet.bodies)
+
+        stage.scale(1)
+        await stage.until(lambda: any(one.stopping for one in stage.kubelet.bodies.values()))
+        stage.scale(2)
+
+        await stage.until(lambda: len(stage.kubelet.bodies) > len(pods) and stage.running() == 2)
+        await asyncio.sleep(10.0)
+        assert (stage.status.crashes, stage.status.evictions) == (0, 0)
+
+    play(story)
+
+
+def test_pods_that_another_operator_made_are_not_lost() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        await asyncio.sleep(5.0)
+        stage.cluster.network.watches.stall(PODS, 30.0)
+        stage.operator()
+        stage.submit(workers=3)
+
+        await stage.until(lambda: bool(stage.status.sightings))
+        await asyncio.sleep(60.0)
+
+        assert (stage.status.crashes, stage.status.evictions) == (0, 0)
+        assert stage.running() == 3
+
+    play(story)
+
+
+def test_a_pod_has_its_service_whenever_its_operator_dies() -> None:
+    async def story(stage: Stage) -> None:
+        first = stage.operator()
+        stage.submit(workers=1)
+        await stage.until(lambda: bool(stage.server.objects[PODS]))
+        first.kill()
+
+        stage.operator()
+        stage.kubelet.hurry()
+
+        await stage.until(lambda: stage.status.phase.is_final)
+
+    play(story, replace(WELL, latency=0.2))
+
+
+def test_a_loss_is_counted_although_nobody_heard_that_its_pod_was_recorded() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit(workers=1)
+        await stage.until(lambda: stage.running() == 1)
+        stage.cluster.network.watches.stall(JOBS, 60.0)
+        stage.change(fails_after=1.0)
+        await stage.until(lambda: bool(stage.status.sightings))
+        stage.change(fails_after=0.0)
+
+        (body,) = stage.kubelet.bodies.values()
+        body.taken = True
+        stage.server.delete(PODS, body.key, body.uid, 0)
+
+        await stage.until(lambda: len(stage.kubelet.bodies) == 2)
+        await asyncio.sleep(5.0)
+        assert (stage.status.crashes, stage.status.evictions) == (0, 1)
+
+    play(story)
+
+
+def test_a_refusal_is_forgotten_when_its_pod_is_there_after_all() -> None:
+    async def story(stage: Stage) -> None:
+        one = stage.operator()
+        await asyncio.sleep(5.0)
+        stage.submit(workers=1)
+        await stage.until(lambda: bool(stage.server.objects[PODS]))
+        one.line.cut_until = stage.story.now + 45.0  # Longer than a request is tried.
+
+        await stage.until(lambda: stage.running() == 1)
+        await asyncio.sleep(120.0)
+
+        assert not stage.status.trouble
+
+    play(story, replace(WELL, latency=0.2))
