@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,7 @@ def started(kubeconfig: Path, line: Line, log: Path, *flags: str) -> Iterator[Pr
         yield process
     finally:
         processes.end([process])
+        shutil.rmtree(CERTIFICATES, ignore_errors=True)
 
 
 def _certified(line: Line) -> bool:

@@ -25,7 +25,7 @@ class Operator:
         self.line = Line(self.name, network, self.kill)
         self._metrics = Metrics()
         self._task: asyncio.Task[None] | None = None
-        self.began = story.now
+        self.leads_since = story.now if not lease else float("-inf")
 
     def start(self) -> None:
         self._story.tell(f"{self.name} begins")
@@ -70,7 +70,7 @@ class Operator:
             return
         leadership = Leadership(api, "system", "lease", self.name, asyncio.get_running_loop().time)
         await leadership.take()
-        self.began = self._story.now
+        self.leads_since = self._story.now
         self._story.tell(f"{self.name} leads")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(leadership.keep())
@@ -100,7 +100,12 @@ class Operators:
 
     def begun(self, who: str) -> float:
         """When one of them began to act."""
-        return next(one.began for one in self.all if one.name == who)
+        return next(one.leads_since for one in self.all if one.name == who)
+
+    def is_deposed(self, who: str) -> bool:
+        """Whether another one has taken the lead meanwhile."""
+        begun = self.begun(who)
+        return self._lease and any(one.leads_since > begun for one in self.all)
 
     @property
     def steps(self) -> float:

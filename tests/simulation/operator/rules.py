@@ -23,6 +23,7 @@ from tests.simulation.operator.answering import Guard
 from tests.simulation.operator.bodies import Body
 from tests.simulation.operator.kubelet import Kubelet
 from tests.simulation.operator.nodes import Nodes
+from tests.simulation.operator.operators import Operators
 from tests.simulation.operator.server import Server, Tree, key_of, owner_of
 from tests.simulation.operator.story import Story
 from tests.simulation.operator.watches import LONGEST_STALL
@@ -42,11 +43,10 @@ class Rules(Guard):
         kubelet: Kubelet,
         nodes: Nodes,
         story: Story,
-        begun: Callable[[str], float],
-        acts_alone: Callable[[], bool],
+        operators: Callable[[], Operators],
     ) -> None:
         self._server, self._kubelet, self._nodes, self._story = server, kubelet, nodes, story
-        self._begun, self._acts_alone = begun, acts_alone
+        self._operators = operators
         self._ledgers: dict[str, Ledger] = {}
         self._jobs: dict[tuple[str, int], Job] = {}
         self._strays: set[tuple[str, str]] = set()
@@ -61,6 +61,7 @@ class Rules(Guard):
         """The last status of every job, by uid."""
 
     def creates_pod(self, who: str, body: Tree) -> None:
+        self._check_lead(who)
         job = self._job_of(owner_of(body))
         if job is None:
             return  # It was deleted meanwhile; what is made for it goes the same way.
@@ -72,9 +73,10 @@ class Rules(Guard):
         self._check(lambda: self._check_start(job, self.status_of(job), name, attempt))
 
     def deletes_pod(self, who: str, pod: Tree, options: Tree) -> None:
+        self._check_lead(who)
         body = self._kubelet.bodies[pod["metadata"]["uid"]]
         self._check(lambda: need("preconditions" in options, f"{body.name} is deleted by its name alone"))
-        if not self._acts_alone():
+        if not self._operators().acts_alone():
             body.taken = True  # The wish of one operator is a stroke of fate for the other.
         if options.get("gracePeriodSeconds") == 0 and body.alive:
             body.forced = True
@@ -84,6 +86,7 @@ class Rules(Guard):
             self._check(lambda: self._check_stop(job, self.status_of(job), body))
 
     def writes_status(self, who: str, before: Tree, after: Tree) -> None:
+        self._check_lead(who)
         uid = after["metadata"]["uid"]
         job = self._job_of(uid)
         assert job is not None
@@ -92,6 +95,10 @@ class Rules(Guard):
         self._written.setdefault(uid, {})[who] = self._story.now
 
     # The rules.
+
+    def _check_lead(self, who: str) -> None:
+        deposed = self._operators().is_deposed(who)
+        self._check(lambda: need(not deposed, f"{who} acts although another one leads"))
 
     def _check_start(self, job: Job, status: Status, name: str, attempt: int) -> None:
         need(not status.phase.is_final, f"{name} starts after the end")
@@ -216,7 +223,7 @@ class Rules(Guard):
 
         No request can be made to depend on that. What is counted, and how it ends, must be right anyway.
         """
-        since = max(self._begun(who), self._story.now - OLD_NEWS)
+        since = max(self._operators().begun(who), self._story.now - OLD_NEWS)
         return any(at > since for one, at in self._written.get(job.uid, {}).items() if one != who)
 
     def _changed_lately(self, job: Job) -> bool:

@@ -108,14 +108,7 @@ def build(rng: Random, profile: Profile, story: Story) -> Cluster:
     nodes = Nodes(server, rng, story, profile.nodes)
     kubelet = Kubelet(server, nodes, rng, profile, story)
     cluster = Cluster(rng, profile, story, server, nodes, kubelet)
-    cluster.rules = Rules(
-        server,
-        kubelet,
-        nodes,
-        story,
-        lambda who: cluster.operators.begun(who),
-        lambda: cluster.operators.acts_alone(),
-    )
+    cluster.rules = Rules(server, kubelet, nodes, story, lambda: cluster.operators)
     kubelet.can_meet = cluster.rules.has_services
     cluster.rules.exact = profile.is_exact_for_losses()
     front = Front(server, cluster.rules, cluster.may_create)

@@ -9,16 +9,18 @@ from random import Random
 
 from msgspec.structs import replace
 
+from bireme import kinds
+from bireme.model.job import RESTART_ANNOTATION, Kind
 from bireme.model.status import Status
 from tests.simulation.operator import run
 from tests.simulation.operator.loop import VirtualLoop
 from tests.simulation.operator.manifests import NAMESPACE
 from tests.simulation.operator.operators import Operator
 from tests.simulation.operator.profiles import Leaders, Profile
-from tests.simulation.operator.server import PODS, Tree
+from tests.simulation.operator.server import PODS, Told, Tree
 from tests.simulation.operator.story import Story
 
-JOBS = "pytorchjobs"
+JOBS, MPI_JOBS = "pytorchjobs", "mpijobs"
 PATIENCE = 600.0
 
 WELL = Profile(
@@ -63,24 +65,40 @@ class Stage:
         changed = replace(self.cluster.profile, **chances)
         self.cluster.profile = self.cluster.network.profile = changed
 
-    def submit(self, workers: int, gang: bool = False) -> Tree:
-        container = {"name": "pytorch", "image": "train", "command": ["train"]}
-        template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 5}}
-        role = {"replicas": workers, "restartPolicy": "OnFailure", "template": template}
-        annotations = {"bireme.io/restart": "gang"} if gang else {}
-        body: Tree = {
-            "apiVersion": "kubeflow.org/v1",
-            "kind": "PyTorchJob",
-            "metadata": {"name": "job", "namespace": NAMESPACE, "annotations": annotations},
-            "spec": {"pytorchReplicaSpecs": {"Worker": role}, "runPolicy": {"cleanPodPolicy": "All"}},
-        }
-        return self.server.create(JOBS, NAMESPACE, body)
+    def submit(self, workers: int) -> None:
+        roles = {"Worker": _role("pytorch", workers)}
+        self.server.create(JOBS, NAMESPACE, _job("PyTorchJob", {"pytorchReplicaSpecs": roles}))
+
+    def submit_gang(self, workers: int) -> None:
+        roles = {"Worker": _role("pytorch", workers)}
+        job = _job("PyTorchJob", {"pytorchReplicaSpecs": roles})
+        job["metadata"]["annotations"] = {RESTART_ANNOTATION: "gang"}
+        self.server.create(JOBS, NAMESPACE, job)
+
+    def submit_mpi(self, workers: int) -> None:
+        roles = {"Launcher": _role("main", 1), "Worker": _role("main", workers)}
+        spec = {"mpiReplicaSpecs": roles, "servedVersion": "v2beta1"}
+        self.server.create(MPI_JOBS, NAMESPACE, _job("MPIJob", spec))
+
+    def remove(self, plural: str) -> None:
+        self.server.delete(plural, (NAMESPACE, "job"))
+
+    def when(self, plural: str, type: str, do: Callable[[], None]) -> None:
+        """Do something in the very moment of a change, once."""
+        waiting = [do]
+
+        def hear(told: Told) -> None:
+            if waiting and (told.plural, told.type) == (plural, type):
+                waiting.pop()()
+
+        self.server.listeners.append(hear)
 
     def scale(self, workers: int) -> None:
         tree = self.server.get(JOBS, (NAMESPACE, "job"))
         worker = {**tree["spec"]["pytorchReplicaSpecs"]["Worker"], "replicas": workers}
         spec = {**tree["spec"], "pytorchReplicaSpecs": {"Worker": worker}}
         self.cluster.rules.edited[tree["metadata"]["uid"]] = self.story.now
+        self.cluster.rules.exact = False
         self.server.change(JOBS, (NAMESPACE, "job"), spec=spec)
 
     @property
@@ -97,6 +115,21 @@ class Stage:
         while not holds():
             assert self.story.now < ends, "\n".join(["it never came to pass", *self.story.lines])
             await asyncio.sleep(0.02)
+
+
+def _role(container: str, replicas: int) -> Tree:
+    main = {"name": container, "image": "train", "command": ["train"]}
+    template = {"spec": {"containers": [main], "terminationGracePeriodSeconds": 5}}
+    return {"replicas": replicas, "restartPolicy": "OnFailure", "template": template}
+
+
+def _job(kind: str, spec: Tree) -> Tree:
+    return {
+        "apiVersion": kinds.module(Kind(kind)).API_VERSIONS[0],
+        "kind": kind,
+        "metadata": {"name": "job", "namespace": NAMESPACE},
+        "spec": {**spec, "runPolicy": {"cleanPodPolicy": "All"}},
+    }
 
 
 def play(story: Callable[[Stage], Awaitable[None]], profile: Profile = WELL) -> Stage:

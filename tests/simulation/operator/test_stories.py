@@ -6,9 +6,8 @@ import asyncio
 
 from msgspec.structs import replace
 
-from tests.simulation.operator.manifests import NAMESPACE
 from tests.simulation.operator.server import PODS
-from tests.simulation.operator.stage import JOBS, WELL, Stage, play
+from tests.simulation.operator.stage import JOBS, MPI_JOBS, WELL, Stage, play
 
 
 def test_a_job_that_is_deleted_while_its_pods_are_made_fails_no_step() -> None:
@@ -17,12 +16,27 @@ def test_a_job_that_is_deleted_while_its_pods_are_made_fails_no_step() -> None:
         stage.submit(workers=3)
         await stage.until(lambda: len(stage.server.objects[PODS]) == 1)
 
-        stage.server.delete(JOBS, (NAMESPACE, "job"))
+        stage.remove(JOBS)
 
         await stage.until(lambda: not stage.server.objects[PODS])
         await asyncio.sleep(60.0)
 
     play(story, replace(WELL, latency=0.1))
+
+
+def test_a_job_that_is_deleted_before_its_pods_are_made_fails_no_step() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        await asyncio.sleep(5.0)
+        stage.submit_mpi(workers=2)
+        await asyncio.sleep(0.1)
+
+        stage.remove(MPI_JOBS)
+
+        await asyncio.sleep(60.0)
+        assert not stage.server.objects[PODS]
+
+    play(story, replace(WELL, latency=1.0))
 
 
 def test_a_worker_that_was_scaled_away_for_a_moment_is_not_lost() -> None:
@@ -46,13 +60,16 @@ def test_a_worker_that_was_scaled_away_for_a_moment_is_not_lost() -> None:
 
 def test_pods_that_another_operator_made_are_not_lost() -> None:
     async def story(stage: Stage) -> None:
-        stage.operator()
+        first = stage.operator()
         await asyncio.sleep(5.0)
-        stage.cluster.network.watches.stall(PODS, 30.0)
-        stage.operator()
+        first.line.cut_until = stage.story.now + 10.0
         stage.submit(workers=3)
+        stage.operator()
+        await asyncio.sleep(9.0)
+        assert stage.status.sightings
 
-        await stage.until(lambda: bool(stage.status.sightings))
+        # The first one hears of the job and its status, and not yet of the pods.
+        stage.cluster.network.watches.stall(PODS, 30.0)
         await asyncio.sleep(60.0)
 
         assert (stage.status.crashes, stage.status.evictions) == (0, 0)
@@ -61,12 +78,34 @@ def test_pods_that_another_operator_made_are_not_lost() -> None:
     play(story)
 
 
+def test_pods_of_an_attempt_that_an_operator_has_not_heard_of_are_left_alone() -> None:
+    async def story(stage: Stage) -> None:
+        first = stage.operator()
+        stage.submit_gang(workers=2)
+        await stage.until(lambda: len(stage.kubelet.bodies) == 2)
+        first.line.cut_until = stage.story.now + 20.0
+        stage.operator()
+        await stage.until(lambda: stage.running() == 2 and bool(stage.status.sightings))
+        stage.kubelet.evict(next(iter(stage.kubelet.bodies.values())))
+        await stage.until(lambda: stage.running() == 2 and stage.status.attempt == 1)
+
+        await stage.until(lambda: stage.story.now > first.line.cut_until - 0.5)
+
+        # The first one hears of the pods, and not yet of the status.
+        stage.cluster.network.watches.stall(JOBS, 60.0)
+        await asyncio.sleep(90.0)
+
+        assert (stage.status.attempt, stage.status.evictions) == (1, 1)
+
+    play(story)
+
+
 def test_a_pod_has_its_service_whenever_its_operator_dies() -> None:
     async def story(stage: Stage) -> None:
         first = stage.operator()
-        stage.submit(workers=1)
-        await stage.until(lambda: bool(stage.server.objects[PODS]))
-        first.kill()
+        stage.when(PODS, "ADDED", first.kill)
+        stage.submit(workers=3)
+        await stage.until(lambda: first.ended)
 
         stage.operator()
         stage.kubelet.hurry()
@@ -100,14 +139,16 @@ def test_a_loss_is_counted_although_nobody_heard_that_its_pod_was_recorded() -> 
 def test_a_refusal_is_forgotten_when_its_pod_is_there_after_all() -> None:
     async def story(stage: Stage) -> None:
         one = stage.operator()
-        await asyncio.sleep(5.0)
-        stage.submit(workers=1)
-        await stage.until(lambda: bool(stage.server.objects[PODS]))
-        one.line.cut_until = stage.story.now + 45.0  # Longer than a request is tried.
 
+        def cut() -> None:
+            one.line.cut_until = stage.story.now + 45.0  # Longer than a request is tried.
+
+        stage.when(PODS, "ADDED", cut)
+        stage.submit(workers=1)
         await stage.until(lambda: stage.running() == 1)
+
         await asyncio.sleep(120.0)
 
         assert not stage.status.trouble
 
-    play(story, replace(WELL, latency=0.2))
+    play(story)
