@@ -61,7 +61,7 @@ def test_the_group_is_made_first_and_then_all_pods_at_once(jobs: Jobs, scheduler
 
     jobs.pods_are(*PODS)  # None of them has an address yet, nor would it be given one alone.
     (group,) = groups(jobs, scheduler)
-    assert group["spec"] == {"minMember": 3}
+    assert group["spec"] == {"minMember": 3, "minResources": {"cpu": "1500m"}}
     assert group["metadata"]["ownerReferences"][0]["name"] == "mnist"
     for pod in map(jobs.object, (f"pod/{name}" for name in PODS)):
         assert int(pod["metadata"]["resourceVersion"]) > int(group["metadata"]["resourceVersion"])
@@ -115,12 +115,26 @@ def test_a_scaled_job_is_placed_in_its_new_size(jobs: Jobs, scheduler: str) -> N
     jobs.patch("pytorchjob/mnist", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}}})
 
     jobs.pods_are(*PODS, "mnist-worker-2")
-    assert groups(jobs, scheduler)[0]["spec"] == {"minMember": 4}
+    assert groups(jobs, scheduler)[0]["spec"] == {"minMember": 4, "minResources": {"cpu": "2000m"}}
 
     jobs.patch("pytorchjob/mnist", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}})
 
     jobs.pods_are(*PODS[:2])
-    assert groups(jobs, scheduler)[0]["spec"] == {"minMember": 2}
+    assert groups(jobs, scheduler)[0]["spec"] == {"minMember": 2, "minResources": {"cpu": "1000m"}}
+
+
+@pytest.mark.parametrize("scheduler", [PLUGINS])
+@pytest.mark.usefixtures("running")
+def test_the_scheduler_is_asked_again_about_a_gang_that_it_turned_away(jobs: Jobs, scheduler: str) -> None:
+    jobs.create(mnist())
+    jobs.pods_are(*PODS)
+    (group,) = groups(jobs, scheduler)
+
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    jobs.play("mnist-worker-1", {"conditions": [refused]})
+
+    until(lambda: "bireme.io/asked" in groups(jobs, scheduler)[0]["metadata"].get("annotations", {}))
+    assert groups(jobs, scheduler)[0]["spec"] == group["spec"]
 
 
 @pytest.mark.parametrize("scheduler", [VOLCANO])

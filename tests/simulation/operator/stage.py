@@ -10,7 +10,7 @@ from random import Random
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.model.job import RESTART_ANNOTATION, Kind
+from bireme.model.job import Kind
 from bireme.model.status import Status
 from tests.simulation.operator import run
 from tests.simulation.operator.loop import VirtualLoop
@@ -68,12 +68,6 @@ class Stage:
     def submit(self, workers: int) -> None:
         roles = {"Worker": _role("pytorch", workers)}
         self.server.create(JOBS, NAMESPACE, _job("PyTorchJob", {"pytorchReplicaSpecs": roles}))
-
-    def submit_gang(self, workers: int) -> None:
-        roles = {"Worker": _role("pytorch", workers)}
-        job = _job("PyTorchJob", {"pytorchReplicaSpecs": roles})
-        job["metadata"]["annotations"] = {RESTART_ANNOTATION: "gang"}
-        self.server.create(JOBS, NAMESPACE, job)
 
     def submit_mpi(self, workers: int) -> None:
         roles = {"Launcher": _role("main", 1), "Worker": _role("main", workers)}

@@ -78,28 +78,6 @@ def test_pods_that_another_operator_made_are_not_lost() -> None:
     play(story)
 
 
-def test_pods_of_an_attempt_that_an_operator_has_not_heard_of_are_left_alone() -> None:
-    async def story(stage: Stage) -> None:
-        first = stage.operator()
-        stage.submit_gang(workers=2)
-        await stage.until(lambda: len(stage.kubelet.bodies) == 2)
-        first.line.cut_until = stage.story.now + 20.0
-        stage.operator()
-        await stage.until(lambda: stage.running() == 2 and bool(stage.status.sightings))
-        stage.kubelet.evict(next(iter(stage.kubelet.bodies.values())))
-        await stage.until(lambda: stage.running() == 2 and stage.status.attempt == 1)
-
-        await stage.until(lambda: stage.story.now > first.line.cut_until - 0.5)
-
-        # The first one hears of the pods, and not yet of the status.
-        stage.cluster.network.watches.stall(JOBS, 60.0)
-        await asyncio.sleep(90.0)
-
-        assert (stage.status.attempt, stage.status.evictions) == (1, 1)
-
-    play(story)
-
-
 def test_a_pod_has_its_service_whenever_its_operator_dies() -> None:
     async def story(stage: Stage) -> None:
         first = stage.operator()

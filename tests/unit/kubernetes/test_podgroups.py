@@ -47,17 +47,11 @@ def test_volcano_s_group() -> None:
 
 
 def test_the_scheduler_plugins_group() -> None:
-    job = torch({"scheduleTimeoutSeconds": 60, "queue": "night"}, worker=needing(requests={"cpu": "1"}))
+    job = torch({"scheduleTimeoutSeconds": 60, "queue": "night"})
     group = podgroups.podgroup(job.job, "gangs", by_role(job), {})
 
     assert group["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
     assert group["spec"] == {"minMember": 4, "scheduleTimeoutSeconds": 60}
-
-
-def test_the_scheduler_plugins_are_told_of_resources_only_by_the_job_itself() -> None:
-    job = torch({"minResources": {"cpu": "3"}}, worker=needing(requests={"cpu": "1"}))
-
-    assert spec(job, "gangs") == {"minMember": 4, "minResources": {"cpu": "3"}}
 
 
 def test_unless_said_otherwise_all_are_placed_together_in_the_usual_queue() -> None:

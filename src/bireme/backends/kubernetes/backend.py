@@ -31,6 +31,8 @@ SHORTEST_GRACE = 1
 AT_ONCE = 24
 """Replicas that are started or removed side by side: more would not be faster, each connection costs memory,
 and whatever else is to be sent, such as the renewal of a lease, would wait behind them."""
+UNSCHEDULABLE = "Unschedulable"
+"""The reason of a pod for which its scheduler finds no node."""
 _log = logging.getLogger(__name__)
 
 
@@ -101,9 +103,8 @@ class ClusterBackend:
         pods = list(self.index.of_job(stored.job.uid))
         self._look_again(key, pods)
         replicas = sorted((self._replica(pod, now) for pod in pods), key=lambda one: (one.role, one.index))
-        # A pod of a later attempt than the status knows was made by another operator: ours is out of date.
-        complete = all(one.attempt <= stored.status.attempt for one in replicas)
-        return Observation(tuple(replicas), admission, self._current_faults(key, replicas), complete)
+        await self._ask_again(key, stored.job, replicas)
+        return Observation(tuple(replicas), admission, self._current_faults(key, replicas))
 
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
         job = self._jobs.get(key)
@@ -203,6 +204,14 @@ class ClusterBackend:
         addresses = Addresses(domain=self._settings.domain, shift=status.fence)
         granted = Granted(status.attempt, names, addresses, together=bool(self._settings.gang_scheduler))
         return granted if over else self._gangs.admission(job, granted)
+
+    async def _ask_again(self, key: str, job: Job, replicas: Iterable[Replica]) -> None:
+        """Remind the scheduler of a gang that it found no place for."""
+        if any(one.reason == UNSCHEDULABLE for one in replicas):
+            with contextlib.suppress(ApiError):
+                due = await self._gangs.ask_again(job, self._clock())
+                if due is not None:
+                    self._look_at(key, due)
 
     async def _follow(self, key: str, stored: Stored) -> None:
         """Bring up to date what a changed job has beside its pods: it may be that nobody starts or goes."""

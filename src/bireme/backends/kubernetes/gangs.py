@@ -17,6 +17,12 @@ from bireme.backends.kubernetes.views import Meta, Named, PodGroup
 from bireme.model.job import Job
 from bireme.model.replicas import Admission, Granted, Waiting
 
+ASK_AGAIN = 10.0
+"""Seconds after which the scheduler plugins are made to look again at a group that they turned away. By
+themselves they look at its pods again after minutes, whatever room there is."""
+ASKED = "bireme.io/asked"
+"""The annotation of a group by which that is done: a scheduler looks at what has changed."""
+
 
 class PriorityClass(Struct, frozen=True):
     metadata: Meta = Meta()
@@ -49,9 +55,11 @@ class Gangs:
         self._api, self._scheduler, self._groups = api, scheduler, groups
         self._formed: dict[str, Job] = {}
         """What each group was made of: a job that was changed since has it made anew."""
+        self._asked: dict[str, float] = {}
 
     def forget(self, uid: str) -> None:
         self._formed.pop(uid, None)
+        self._asked.pop(uid, None)
 
     def holds(self, job: Job) -> bool:
         """Whether the job has a group, be it of an operator before us."""
@@ -84,6 +92,18 @@ class Gangs:
         if podgroups.is_admitted(self._scheduler, self._group(job)):
             return granted
         return Waiting(granted.attempt, podgroups.waiting(job, self._scheduler))
+
+    async def ask_again(self, job: Job, now: float) -> float | None:
+        """Have a group that was turned away looked at anew; says when that is to be done again."""
+        if self._groups is None or self._scheduler == podgroups.VOLCANO or not self.holds(job):
+            return None  # Volcano looks every second.
+        due = self._asked.setdefault(job.uid, now) + ASK_AGAIN
+        if now < due:
+            return due
+        change = {"metadata": {"annotations": {ASKED: str(int(now))}}}
+        self._groups.learn(await self._api.patch(self._where(job, job.name), change, PodGroup))
+        self._asked[job.uid] = now
+        return now + ASK_AGAIN
 
     def _is_formed(self, job: Job) -> bool:
         return self._formed.get(job.uid) == job and self._group(job) is not None

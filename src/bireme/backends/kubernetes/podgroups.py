@@ -34,11 +34,7 @@ def podgroup(
     `templates` are the raw ones by role name; `priorities` are the values of the cluster's priority classes.
     """
     spec: Object = {"minMember": members(job)}
-    wanted = dict(job.policy.scheduling.min_resources)
-    if not wanted and scheduler == VOLCANO:
-        # The scheduler plugins, told of resources, turn pods away before they look at nodes, and do not look
-        # at them again when there is room, but only after minutes.
-        wanted = _sum(job, templates, priorities)
+    wanted = dict(job.policy.scheduling.min_resources) or _sum(job, templates, priorities)
     if wanted:
         spec["minResources"] = wanted
     if scheduler == VOLCANO:
