@@ -20,6 +20,9 @@ def hold(job: Job, status: Status, observation: Observation, now: float) -> Deci
         status = conditions.deny_in_place(status, active, reason, now)
     status = conditions.add(status, job, ConditionType.SUSPENDED, message, now)
     status = outcome.note_done(job, status, observation)
+    if observation.replicas and status.started is None:
+        # It had begun, and was put aside before that was written down.
+        status = replace(status, started=now)
     status = replace(status, waiting="", trouble="", replicas=_nobody_active(job, status))
     actions: list[Action] = [
         cleanup.removal(one, for_good=True)

@@ -22,7 +22,7 @@ from bireme import errors
 from bireme.runs import files, machine
 from bireme.runs.records import Machine
 
-BUSY_LIMIT = 10.0
+BUSY_LIMIT = 30.0
 """Seconds to wait for other commands, which need milliseconds."""
 
 _VERSION = 1

@@ -220,7 +220,7 @@ class Chaos:
             # Users change their mind.
             self._cluster.after(2.0 * self._rng.random(), lambda: self._strike_job(misfortune))
         match misfortune:
-            case Misfortune.SUSPEND if self._has_begun(tree):
+            case Misfortune.SUSPEND:
                 self._edit(tree, manifests.suspended(tree, not tree["spec"]["runPolicy"].get("suspend")))
             case Misfortune.SCALE:
                 self._edit(tree, manifests.scaled(self._rng, tree))
@@ -233,10 +233,6 @@ class Chaos:
                 if self._rng.random() < 0.7:
                     number = int(tree["metadata"]["name"].rpartition("-")[2])
                     self._cluster.after(5.0 * self._rng.random(), lambda: self._submit(number))
-
-    def _has_begun(self, tree: Tree) -> bool:
-        """Whether the first status of a job is written: pods that are put aside before may count as lost."""
-        return "startTime" in tree.get("status", {}) or bool(tree["spec"]["runPolicy"].get("suspend"))
 
     def _edit(self, tree: Tree, spec: Tree) -> None:
         self._cluster.rules.edited[tree["metadata"]["uid"]] = self._story.now

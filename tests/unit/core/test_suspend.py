@@ -79,6 +79,18 @@ def test_suspending_stops_everything_whatever_the_clean_up_policy_says() -> None
     assert world.status.replicas["Worker"].active == 0
 
 
+def test_a_job_whose_beginning_was_never_written_down_goes_on_with_its_next_attempt() -> None:
+    world = World(workers(2))
+    world.suspend()
+    world.look(running("worker-0"), running("worker-1"), at=1.0)
+    world.suspend(False)
+
+    decision = world.look(stopping("worker-0"), stopping("worker-1"), at=2.0)
+
+    assert (world.status.attempt, world.status.evictions) == (1, 0)
+    assert starts(decision) == []
+
+
 def test_suspending_a_restarting_job_denies_that_it_restarts() -> None:
     world = World(workers())
     world.look(running("worker-0"), running("worker-1"))
