@@ -24,6 +24,7 @@ MANAGER = "bireme"
 PATIENCE = 60.0
 """Seconds for a definition to be served, or to be gone with all its jobs."""
 _LOOK_AGAIN = 0.2
+_REMINDER = "bireme.io/uninstalled-at-version"
 
 _PLURALS = {
     "CustomResourceDefinition": "customresourcedefinitions",
@@ -225,11 +226,32 @@ async def _until_served(api: Api) -> None:
 
 
 async def _until_gone(api: Api) -> None:
+    seen: dict[Kind, str] = {}
+
     async def left() -> list[str]:
-        found = await _definitions(api)
-        return [crds.name(kind) for kind, one in found.items() if rivals.is_ours(one)]
+        ours = {kind: one for kind, one in (await _definitions(api)).items() if rivals.is_ours(one)}
+        for kind, one in ours.items():
+            version = _metadata(one, "resourceVersion")
+            if _is_forgotten(one) and seen.get(kind) == version:
+                await _remind(api, one, version)
+            seen[kind] = version
+        return [crds.name(kind) for kind in ours]
 
     await _until_none(left, "not gone yet")
+
+
+async def _remind(api: Api, definition: Object, version: str) -> None:
+    """Changes the definition a little, so that the server looks at it again.
+
+    When its clean-up fails, as it does while the storage of the kind is only just there, the server tries
+    again at once; where that meets its own last write, it takes the matter for done, and ignores the news of
+    that write, because only `Terminating` differs. Until somebody changes anything else, nothing happens.
+    """
+    try:
+        await api.patch(_path(definition), {"metadata": {"annotations": {_REMINDER: version}}})
+    except ApiError as error:
+        if error.status != 404:
+            raise
 
 
 async def _until_none(look: Callable[[], Awaitable[list[str]]], words: str) -> None:
@@ -239,6 +261,14 @@ async def _until_none(look: Callable[[], Awaitable[list[str]]], words: str) -> N
             what = f"after {PATIENCE:.0f} s these definitions are {words}: {', '.join(missing)}"
             raise errors.Unreachable(what, hint="the same command can be run again")
         await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _is_forgotten(definition: Object) -> bool:
+    """Whether the server failed to clean up after it, and may not try again by itself."""
+    match definition:
+        case {"status": {"conditions": [*conditions]}}:
+            return any(one["reason"] == "InstanceDeletionFailed" for one in conditions)
+    return False
 
 
 def _is_established(definition: Object | None) -> bool:

@@ -1,0 +1,56 @@
+"""Does uninstalling end when Kubernetes itself forgets a definition that is to be deleted?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from bireme.backends.kubernetes.api import Api
+from bireme.model.job import Kind
+from bireme.operator import crds, installing
+from bireme.operator.installation import Settings
+from tests.unit.kubernetes_client.server import run, serving, status
+
+STUCK = {
+    "type": "Terminating",
+    "status": "True",
+    "reason": "InstanceDeletionFailed",
+    "message": "could not list instances: storage is (re)initializing",
+}
+
+
+class Forgetful:
+    """An API server whose clean-up failed once; it tries again only when the definition changes."""
+
+    def __init__(self) -> None:
+        self.definition: dict[str, Any] | None = {
+            **crds.definition(Kind.TENSORFLOW),
+            "status": {"conditions": []},
+        }
+        self.definition["metadata"]["resourceVersion"] = "1"
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        there = self.definition
+        if there is None or not request.path.endswith(crds.name(Kind.TENSORFLOW)):
+            return status(404, "NotFound")
+        if request.method == "DELETE":
+            there["status"]["conditions"] = [STUCK]
+        if request.method == "PATCH":
+            change = await request.json()
+            assert set(change) == {"metadata"}
+            assert set(change["metadata"]) == {"annotations"}
+            self.definition = None
+        return web.json_response(there)
+
+
+def test_a_definition_that_kubernetes_forgot_to_delete_is_brought_to_its_mind() -> None:
+    async def story() -> None:
+        server = Forgetful()
+        async with serving(server.answer) as where, Api(where) as api:
+            done = [one async for one in installing.uninstall(api, Settings("bireme"))]
+
+        assert server.definition is None
+        assert [one.name for one in done if one.outcome == "deleted"] == [crds.name(Kind.TENSORFLOW)]
+
+    run(story())
