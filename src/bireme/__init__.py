@@ -11,13 +11,24 @@ __version__ = "0.1.0"
 # Not the one of `typing`, whose import takes longer than all of this. Type checkers know the name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from bireme.runtime.script.complaints import Complaint as Complaint
+    from bireme.runtime.script.run import Run as Run
+    from bireme.runtime.script.starting import init as init
     from bireme.sdk.client import Client as Client
 else:
 
     def __getattr__(name: str) -> object:
         if name == "Client":
             return _client()
+        if name in ("init", "Run", "Complaint"):
+            return _of_script(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _of_script(name: str) -> object:
+    from .runtime.script import complaints, run, starting
+
+    return {"init": starting.init, "Run": run.Run, "Complaint": complaints.Complaint}[name]
 
 
 def _client() -> object:

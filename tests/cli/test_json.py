@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from bireme.sdk import views
+from bireme.sdk.checkpoints import CheckpointList
 from bireme.sdk.doctor import MachineView
 from tests.cli import scripts
 from tests.cli.commands import Cli
@@ -20,6 +21,7 @@ from tests.cli.commands import Cli
         (["run", "train.py", "--json", "--detach"], views.JobViews),
         (["ps", "--all", "--json"], views.JobList),
         (["show", "mnist", "--json"], views.JobView),
+        (["checkpoints", "mnist", "--json"], CheckpointList),
         (["wait", "mnist", "--json"], views.JobViews),
         (["stop", "mnist", "--json"], views.JobViews),
         (["check", "job.yaml", "--json"], views.CheckView),

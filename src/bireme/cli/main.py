@@ -35,6 +35,8 @@ VERBS = {
     "ps": Verb("ps", "List the jobs that have not ended."),
     "logs": Verb("logs", "Print what a job's replicas printed."),
     "show": Verb("show", "Show a job: replicas, conditions, events, why it waits or failed."),
+    "checkpoints": Verb("checkpoints", "List the checkpoints of a job."),
+    "tensorboard": Verb("tensorboard", "Show in TensorBoard what a job reported."),
     "wait": Verb("wait", "Wait until jobs have ended, and exit with their status."),
     "stop": Verb("stop", "Put jobs aside; they can be resumed."),
     "resume": Verb("resume", "Let stopped jobs go on with their next attempt."),

@@ -63,6 +63,7 @@ class Asked:
     cold: bool
     detach: bool
     image: str | None
+    continues: str | None
     as_json: bool
 
 
@@ -95,6 +96,7 @@ class Asked:
 @click.option("--cold", is_flag=True, help="Start every rank anew, not from a warm interpreter.")
 @click.option("--detach", is_flag=True, help="Return at once; the job outlives the terminal.")
 @click.option("--image", metavar="IMAGE", help="In a cluster: of every container.  [default: $BIREME_IMAGE]")
+@click.option("--from", "continues", metavar="JOB[@STEP]", help="Go on from another run's checkpoint.")
 @as_json
 def command(**words: Any) -> None:  # Any: click passes each option with a type of its own
     """Runs SCRIPT with --workers ranks, or every job of a manifest (-f), and follows it.
@@ -115,7 +117,7 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     alone = not asked.files and (asked.workers or 1) == 1
     has_debugger = is_here and alone and here.stdin and not asked.detach
     scene = _with_debugger(client.scene()) if has_debugger else client.scene()
-    ordered = _ordered(asked, scene)
+    ordered = _ordered(asked, scene, client.origin(asked.continues or ""))
     for warning in ordered.warnings if is_here else ordered.warnings_in_a_cluster:
         say(f"warning: {warning}")
     handles = client.start(ordered)
@@ -140,12 +142,17 @@ def _refuse_cluster_words() -> None:
         )
 
 
-def _ordered(asked: Asked, scene: Scene) -> Ordered:
+def _ordered(asked: Asked, scene: Scene, origin: dict[str, str]) -> Ordered:
     given = supplying.given(
         env=asked.env, map=asked.map, volume=asked.volume, command=asked.command, python=asked.python
     )
     given = replace(
-        given, fits=asked.fit, detached=asked.detach, warm=not asked.cold, image=asked.image or ""
+        given,
+        environment={**given.environment, **origin},
+        fits=asked.fit,
+        detached=asked.detach,
+        warm=not asked.cold,
+        image=asked.image or "",
     )
     if asked.files:
         _refuse_script_words(asked)

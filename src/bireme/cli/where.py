@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])  # Any: click calls it with what its options say
 
 OPTIONS = ("--on", "--context", "--namespace", "--kubeconfig")
-VERBS = frozenset(("run", "ps", "logs", "show", "wait", "stop", "resume", "scale", "rm", "check", "doctor"))
+VERBS = frozenset(
+    ("run", "ps", "logs", "show", "checkpoints", "wait", "stop", "resume", "scale", "rm", "check", "doctor")
+)
 """The verbs that these options are for; others may have options of the same names."""
 EPILOG = "Where: --on, --context, --namespace and --kubeconfig; `bireme --help` explains them."
 

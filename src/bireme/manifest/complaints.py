@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
 from msgspec import Struct, structs
@@ -217,6 +217,17 @@ class Fields:
         if node is None or not isinstance(node.value, list):
             return None
         return tuple(each for each in found if each is not None)
+
+    def good_texts(self, name: str, wrong: Callable[[str], str]) -> tuple[str, ...]:
+        """Returns the texts of a list that nothing is wrong with; the others are complained about."""
+        good: list[str] = []
+        for path, node in self._list(name):
+            text = self._as_text(node, path)
+            if text is not None and (what := wrong(text)):
+                self._complaints.error(node, path, what, file=self.file)
+            elif text is not None:
+                good.append(text)
+        return tuple(good)
 
     def text_map(self, name: str) -> dict[str, str]:
         """Returns a mapping of texts, such as labels; empty if the field is absent."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from bireme.core import picking
 from bireme.kinds.mpi_spec import AGENT_ANNOTATION
 from bireme.manifest import names
 from bireme.manifest.complaints import Fields
@@ -13,6 +14,7 @@ from bireme.manifest.nodes import quoted
 from bireme.model.job import (
     ENVIRONMENT_ANNOTATION,
     EVICTION_LIMIT_ANNOTATION,
+    METRICS_ANNOTATION,
     RESTART_ANNOTATION,
     CleanPods,
     RunPolicy,
@@ -28,6 +30,7 @@ _ANNOTATIONS = (
     ENVIRONMENT_ANNOTATION,
     EVICTION_LIMIT_ANNOTATION,
     ELASTIC_MIN_ANNOTATION,
+    METRICS_ANNOTATION,
     AGENT_ANNOTATION,
 )
 _MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
@@ -84,11 +87,24 @@ def read_wishes(annotations: Fields | None) -> Wishes:
             )
             advice = f", did you mean {quoted(_OURS + nearest)}?" if nearest else ""
             annotations.warn(key, f"unknown annotation {quoted(key)}{advice}")
+    _check_patterns(annotations)
     return Wishes(
         unit=Unit(annotations.choice(RESTART_ANNOTATION, list(Unit), Unit.REPLICA)),
         torchrun_environment=annotations.choice(ENVIRONMENT_ANNOTATION, ("torchrun",)) is not None,
         eviction_limit=_eviction_limit(annotations),
     )
+
+
+def wrong_pattern(text: str) -> str:
+    """What is wrong with a pattern for numbers of the output; empty if nothing is."""
+    try:
+        picking.compiled(text)
+    except ValueError as error:
+        return (
+            f"pattern {quoted(text)}: {error} "
+            "(write a name such as loss, or an expression such as (?P<name>loss) = (?P<value>[0-9.]+))"
+        )
+    return "" if "\n" not in text else f"pattern {quoted(text)}: it has several lines"
 
 
 def _managed_by(fields: Fields, managers: Sequence[str]) -> str:
@@ -112,6 +128,12 @@ def _scheduling(policy: Fields) -> Scheduling:
     )
     fields.done()
     return scheduling
+
+
+def _check_patterns(annotations: Fields) -> None:
+    for text in picking.split(annotations.text(METRICS_ANNOTATION, "")):
+        if wrong := wrong_pattern(text):
+            annotations.error(METRICS_ANNOTATION, wrong)
 
 
 def _eviction_limit(annotations: Fields) -> int:

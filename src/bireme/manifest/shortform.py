@@ -22,7 +22,7 @@ from bireme.manifest import names, policies, roles
 from bireme.manifest.complaints import Complaint, Fields
 from bireme.manifest.nodes import Node, describe, quoted
 from bireme.model import quantities
-from bireme.model.job import ENVIRONMENT_ANNOTATION, RESTART_ANNOTATION, Kind, Unit
+from bireme.model.job import ENVIRONMENT_ANNOTATION, METRICS_ANNOTATION, RESTART_ANNOTATION, Kind, Unit
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
 
@@ -37,6 +37,7 @@ FIELDS = (
     "data",
     "checkpoints",
     "retries",
+    "metrics",
     "env",
     "kind",
     "image",
@@ -85,6 +86,8 @@ class ShortForm(Struct, frozen=True):
     data: str = ""
     checkpoints: str = ""
     retries: int = RETRIES
+    metrics: tuple[str, ...] = ()
+    """Names or expressions of numbers that the script prints."""
     env: dict[str, str] = {}
     kind: Kind = Kind.PYTORCH
     image: str = ""
@@ -116,6 +119,7 @@ def read(fields: Fields) -> ShortForm | None:
         data=fields.text("data", ""),
         checkpoints=fields.text("checkpoints", ""),
         retries=fields.integer("retries", RETRIES, minimum=0),
+        metrics=fields.good_texts("metrics", policies.wrong_pattern),
         env=fields.text_map("env"),
         kind=Kind(fields.choice("kind", list(Kind), Kind.PYTORCH)),
         image=fields.text("image", ""),
@@ -238,6 +242,8 @@ def _annotations(short: ShortForm) -> dict[str, str]:
         annotations[ENVIRONMENT_ANNOTATION] = "torchrun"
     if short.least is not None and short.least < short.workers:
         annotations[policies.ELASTIC_MIN_ANNOTATION] = str(short.least)
+    if short.metrics:
+        annotations[METRICS_ANNOTATION] = "\n".join(short.metrics)
     return annotations
 
 

@@ -12,6 +12,7 @@ from bireme.model.pods import Container, PodSpec
 RESTART_ANNOTATION = "bireme.io/restart"
 ENVIRONMENT_ANNOTATION = "bireme.io/environment"
 EVICTION_LIMIT_ANNOTATION = "bireme.io/eviction-limit"
+METRICS_ANNOTATION = "bireme.io/metrics"
 
 
 class Kind(StrEnum):

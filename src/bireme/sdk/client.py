@@ -9,8 +9,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from bireme import errors
+from bireme.runs import checkpoints
+from bireme.runs.checkpoints import Checkpoint
 from bireme.runs.home import home as home_of
 from bireme.runs.logreading import Choice, LogLine
+from bireme.sdk import checkpoints as origins
 from bireme.sdk import following, orders
 from bireme.sdk.finding import Places
 from bireme.sdk.orders import Given, Ordered, Scene, Script
@@ -89,6 +92,10 @@ class JobHandle:
         full = None if replica is None else self._found.replica(replica)
         return self._found.watch(Choice(replica=full, since=_moment(since), last=tail))
 
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """What its script saved, the oldest first."""
+        return checkpoints.listed(self._found.checkpoints_at())
+
     def stop(self) -> JobView:
         """Puts the job aside (SIGTERM, grace, SIGKILL) and returns once it rests; it can be resumed."""
         return self._found.stop()
@@ -146,8 +153,12 @@ class Client:
         python: str = "",
         warm: bool = True,
         image: str = "",
+        continues: str = "",
     ) -> JobHandle:
-        """Starts a script and returns at once; `retries` says how many crashes are forgiven."""
+        """Starts a script and returns at once; `retries` says how many crashes are forgiven.
+
+        `continues` names a job, or a folder, whose newest checkpoint (`NAME@STEP`: that one) it goes on from.
+        """
         asked = Script(
             path=str(script),
             args=tuple(args),
@@ -157,7 +168,7 @@ class Client:
             cpu=cpu,
             memory=memory,
             retries=retries,
-            env=dict(env or {}),
+            env={**(env or {}), **self.origin(continues)},
         )
         given = Given(python=python, warm=warm, detached=True, image=image)
         return self.start(orders.of_script(asked, given, self.scene()))[0]
@@ -249,6 +260,10 @@ class Client:
         return self.places.local.revive()
 
     # Shared with the command line
+
+    def origin(self, continues: str) -> dict[str, str]:
+        """The variable that makes a script go on from another run; none if there is none to go on from."""
+        return {origins.VARIABLE: origins.origin(self.places, continues)} if continues else {}
 
     def scene(self) -> Scene:
         return Scene(Path.cwd(), self._environ)

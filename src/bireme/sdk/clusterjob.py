@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
+import msgspec
 from msgspec.structs import replace
 
 from bireme import errors
-from bireme.backends.kubernetes import jobs, podlogs
+from bireme.backends.kubernetes import jobs, podlogs, starting
 from bireme.backends.kubernetes.api import Api
 from bireme.backends.kubernetes.jobviews import JobObject
 from bireme.backends.kubernetes.podlogs import Mark
@@ -59,6 +60,17 @@ class ClusterJob:
         if full in by_short.values() or full in there.values():
             return full
         raise ranks.no_such_replica(self.id, given, by_short)
+
+    def checkpoints_at(self) -> str:
+        manifest = {"spec": msgspec.json.decode(self._object.spec)}
+        found = starting.variable(manifest, "BIREME_CHECKPOINTS")
+        if "://" not in found:
+            where = f"in {found} of its pods" if found else "inside of its pods"
+            raise errors.BadInput(
+                f"{self.id} keeps its checkpoints {where}, which cannot be read from here",
+                hint="write `checkpoints: s3://bucket/prefix` into the job to have them in an object store",
+            )
+        return found
 
     def stop(self) -> JobView:
         return self._session.ask(self._stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,8 @@ def _body(order: Order, given: Given, namespace: str, chosen: str, home: Home) -
     manifest = starting.with_code(
         manifest, parcel, lambda word: folder.script if word == order.script else word
     )
+    # Two runs of one name must not take each other's checkpoints for their own.
+    manifest = starting.with_run(manifest, f"{order.job.name}-{secrets.token_hex(4)}")
     return Body(manifest, order, parcel, tuple(_notes(order, manifest, folder, parcel)))
 
 

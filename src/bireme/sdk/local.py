@@ -13,7 +13,7 @@ from bireme.engine import control, submit
 from bireme.engine.submit import Order
 from bireme.model.job import Job
 from bireme.model.status import Phase
-from bireme.runs import directory, machine, records
+from bireme.runs import checkpoints, directory, machine, records
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
 from bireme.runs.logreading import EVERYTHING, Choice
@@ -136,6 +136,9 @@ class LocalJob:
         if full in by_short.values() or (self.run.logs / full).is_dir():
             return full
         raise ranks.no_such_replica(self.id, given, by_short)
+
+    def checkpoints_at(self) -> str:
+        return checkpoints.where(self.run.path)
 
     def stop(self) -> JobView:
         if self.run.is_active():

@@ -95,6 +95,9 @@ class Found(Protocol):
     def replica(self, given: str) -> str:
         """The full name of a replica that may be given by its short one."""
 
+    def checkpoints_at(self) -> str:
+        """The folder or the object store in which its script keeps its checkpoints."""
+
     def stop(self) -> JobView: ...
     def resume(self) -> JobView: ...
     def scale(self, replicas: Mapping[str, int]) -> JobView: ...

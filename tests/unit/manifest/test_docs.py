@@ -9,7 +9,13 @@ import pytest
 
 from bireme import kinds
 from bireme.manifest import policies, shortform
-from bireme.model.job import ENVIRONMENT_ANNOTATION, EVICTION_LIMIT_ANNOTATION, RESTART_ANNOTATION, Kind
+from bireme.model.job import (
+    ENVIRONMENT_ANNOTATION,
+    EVICTION_LIMIT_ANNOTATION,
+    METRICS_ANNOTATION,
+    RESTART_ANNOTATION,
+    Kind,
+)
 from tests.unit.manifest.samples import reading
 
 PAGE = (Path(__file__).parents[3] / "docs" / "manifests.md").read_text("utf-8")
@@ -38,6 +44,7 @@ def test_every_kind_is_explained(kind: Kind) -> None:
         RESTART_ANNOTATION,
         ENVIRONMENT_ANNOTATION,
         EVICTION_LIMIT_ANNOTATION,
+        METRICS_ANNOTATION,
         policies.ELASTIC_MIN_ANNOTATION,
     ],
 )

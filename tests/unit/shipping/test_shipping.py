@@ -249,3 +249,14 @@ def _write_wheel(path: Path) -> None:
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
+
+
+def test_every_rank_knows_its_run_and_its_attempt() -> None:
+    changed = starting.with_run(MANIFEST, "train-1a2b")
+
+    variables = [one["env"] for one in starting.containers(changed)]
+    attempt = {"fieldRef": {"fieldPath": "metadata.labels['bireme.io/attempt']"}}
+    assert variables
+    for each in variables:
+        assert {"name": "BIREME_RUN", "value": "train-1a2b/"} in each
+        assert {"name": "BIREME_ATTEMPT", "valueFrom": attempt} in each

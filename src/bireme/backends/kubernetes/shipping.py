@@ -83,7 +83,7 @@ def map_name(digest: str, number: int) -> str:
 
 def runtime_zip() -> bytes:
     """`bireme` as far as a script needs it, as one zip that is the same for the same files."""
-    files = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "runtime").glob("*.py"))]
+    files = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "runtime").rglob("*.py"))]
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in files:

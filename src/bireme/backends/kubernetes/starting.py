@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from bireme.backends.kubernetes import labels
 from bireme.backends.kubernetes.shipping import CODE_LABEL, Parcel
-from bireme.runtime import reporting, unpacking
+from bireme.runtime import reporting, unpacking, wire
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
 
@@ -63,8 +64,7 @@ def with_code(manifest: Manifest, parcel: Parcel, renamed: Callable[[str], str] 
     changed = copy.deepcopy(manifest)
     for template in templates(changed):
         spec = template["spec"]
-        labels = template.setdefault("metadata", {}).setdefault("labels", {})
-        labels[CODE_LABEL] = parcel.digest
+        template.setdefault("metadata", {}).setdefault("labels", {})[CODE_LABEL] = parcel.digest
         spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(parcel)]
         for container in spec["containers"]:
             container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_mounts()]
@@ -72,6 +72,24 @@ def with_code(manifest: Manifest, parcel: Parcel, renamed: Callable[[str], str] 
             if not container["command"]:
                 del container["command"]
             _set(container, {reporting.LAST_WORDS: _TERMINATION_LOG} | _wanted(parcel))
+    return changed
+
+
+def variable(manifest: Manifest, name: str) -> str:
+    """The value of a variable of any container, or nothing."""
+    found = (
+        each for one in containers(manifest) for each in one.get("env") or () if each.get("name") == name
+    )
+    return str(next((one.get("value") or "" for one in found), ""))
+
+
+def with_run(manifest: Manifest, run: str) -> Manifest:
+    """The manifest whose ranks know their run, and its attempt, with which the operator labels each pod."""
+    changed = copy.deepcopy(manifest)
+    attempt = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.ATTEMPT}']"}}
+    for one in containers(changed):
+        _set(one, {wire.MARK: f"{run}/"})
+        one["env"].append({"name": "BIREME_ATTEMPT", "valueFrom": attempt})
     return changed
 
 

@@ -14,7 +14,7 @@ _RUNTIME = Path(wire.__file__).parent
 
 def runtime_zip(home: Path) -> Path:
     """The zip that holds `bireme` as far as a script needs it; made once for each state of its files."""
-    files = [_RUNTIME.parent / "__init__.py", *sorted(_RUNTIME.glob("*.py"))]
+    files = [_RUNTIME.parent / "__init__.py", *sorted(_RUNTIME.rglob("*.py"))]
     stamps = "".join(f"{path}{path.stat().st_mtime_ns}" for path in files)
     target = home / "runtime" / f"{hashlib.sha256(stamps.encode()).hexdigest()[:16]}.zip"
     if target.exists():

@@ -1,0 +1,24 @@
+"""How do checkpoints look on a terminal. Pure."""
+
+from __future__ import annotations
+
+from bireme.cli import text
+from bireme.model.quantities import show_memory
+from bireme.runs.checkpoints import Checkpoint
+from bireme.sdk.checkpoints import CheckpointList
+
+HEADER = ("STEP", "AGE", "SIZE", "RANKS", "METRICS", "STATE")
+
+
+def listed(found: CheckpointList, now: float, columns: int | None) -> list[str]:
+    if not found.checkpoints:
+        return []
+    return text.table(HEADER, [_row(one, now) for one in found.checkpoints], columns)
+
+
+def _row(one: Checkpoint, now: float) -> tuple[str, ...]:
+    metrics = " ".join(f"{name}={value:.4g}" for name, value in one.metrics.items())
+    age = text.age(max(0.0, now - one.saved)) if one.saved else ""
+    state = "good" if one.is_good else one.why_not
+    ranks = str(one.world_size) if one.world_size else ""
+    return (str(one.step), age, show_memory(one.size), ranks, metrics, state)

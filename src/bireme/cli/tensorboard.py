@@ -1,0 +1,75 @@
+"""`bireme tensorboard`: show in TensorBoard what a job reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from types import FrameType
+
+import click
+
+from bireme.cli.opening import one_name, opened, print_lines, say
+from bireme.runs.boards import Board
+from bireme.runs.directory import RunDirectory
+from bireme.sdk import boards
+
+_EVERY = 1.0
+_PATIENCE = 5.0
+
+
+@click.command("tensorboard", short_help="Show in TensorBoard what a job reported.")
+@one_name
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option("--logdir-only", is_flag=True, help="Only write the event files, and print their folder.")
+def command(name: str, args: tuple[str, ...], logdir_only: bool) -> None:
+    """Writes event files of what a job reported, and starts TensorBoard on them.
+
+    They are kept current until TensorBoard ends. Its own options come after `--`. It is looked for beside
+    the job's interpreter, then on PATH.
+    """
+    run = boards.run_of(opened().places.find(name))
+    program = "" if logdir_only else boards.program(run, os.environ)
+    board = boards.board(run)
+    try:
+        board.refresh()
+        if logdir_only:
+            print_lines([str(board.folder)])
+            return
+        if board.is_empty():
+            say(f"{run.id} has reported nothing yet; what comes will be shown")
+        sys.exit(_served(run, board, [program, "--logdir", str(board.folder), *args]))
+    finally:
+        board.close()
+
+
+def _served(run: RunDirectory, board: Board, words: list[str]) -> int:
+    """Runs TensorBoard and keeps its files current; returns its exit status."""
+    signal.signal(signal.SIGTERM, _interrupted)
+    with subprocess.Popen(words) as shown:
+        try:
+            while run.exists():
+                try:
+                    return shown.wait(_EVERY)
+                except subprocess.TimeoutExpired:
+                    board.refresh()
+            say(f"{run.id} was removed")
+        except KeyboardInterrupt:
+            pass
+        finally:
+            _end(shown)
+    return 0
+
+
+def _end(shown: subprocess.Popen[bytes]) -> None:
+    """A Ctrl-C has reached it too; whatever else ended us has not."""
+    try:
+        shown.terminate()
+        shown.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        shown.kill()
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,46 @@
+"""Which checkpoints has a run, and where does it keep them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from bireme import errors
+from bireme.runtime.checkpoints import keeping
+from bireme.runtime.script import complaints, notes
+
+
+class Checkpoint(Struct, frozen=True):
+    """One checkpoint, and whether it can be restored."""
+
+    step: int
+    name: str
+    saved: float
+    size: int
+    metrics: dict[str, float]
+    world_size: int
+    is_good: bool
+    why_not: str = ""
+
+
+def where(folder: Path) -> str:
+    """Where the run in this directory keeps its checkpoints: what its script noted, else its own folder."""
+    return notes.checkpoints(str(folder))
+
+
+def listed(place: str, *, verified: bool = False) -> tuple[Checkpoint, ...]:
+    """The checkpoints of a folder or an object store, the oldest first."""
+    look = keeping.verified if verified else keeping.listed
+    try:
+        found = look(place)
+    except complaints.Complaint as complaint:
+        raise errors.BadInput(complaint.what, hint=complaint.hint) from complaint
+    except OSError as error:
+        raise errors.Unreachable(f"the checkpoints in {place} cannot be read: {error}") from error
+    return tuple(
+        Checkpoint(
+            one.step, one.name, one.when, one.size, one.metrics, one.world_size, one.is_good, one.why_not
+        )
+        for one in found
+    )

@@ -1,0 +1,90 @@
+"""Which numbers did the replicas print: their logs, read through the patterns of the manifest."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from bireme.core import picking
+from bireme.core.picking import Pattern
+from bireme.runs import logreading
+from bireme.runs.directory import RunDirectory
+from bireme.runs.journal import Journal
+from bireme.runs.logreading import LogLine
+from bireme.runs.metrics import FOLDER, Feed, Follower, Life, Reported, Source
+from bireme.runtime.records.layout import Scalars
+
+
+class PickedNumbers:
+    """Numbers in what the replicas of a run print, as records; a feed of `Metrics`."""
+
+    def __init__(self, run: RunDirectory, patterns: Sequence[Pattern]) -> None:
+        self._run = run
+        self._patterns = patterns
+        self._job = run.desired().job.name
+        self._follower = logreading.Follower(run.logs)
+        self._starts: dict[str, list[tuple[float, int]]] = {}
+        # Where a line has no step, its numbers are counted, over all lives.
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def poll(self) -> list[Reported]:
+        lines = self._follower.poll()
+        while self._follower.behind:
+            lines += self._follower.poll()
+        if lines:
+            self._starts = _starts(self._run)
+        return [one for line in lines for one in self._reported(line)]
+
+    def _reported(self, line: LogLine) -> list[Reported]:
+        found: dict[int, dict[str, float]] = {}
+        for one in picking.picked(self._patterns, line.text):
+            key = (line.replica, one.name)
+            step = self._counts.get(key, 0) if one.step is None else one.step
+            self._counts[key] = step + 1
+            found.setdefault(step, {})[one.name] = one.value
+        source = Source(line.replica.removeprefix(f"{self._job}-"))
+        life = self._life(line)
+        return [Reported(source, life, Scalars(step, line.time, values)) for step, values in found.items()]
+
+    def _life(self, line: LogLine) -> Life:
+        """In which attempt of its replica, and after how many starts, a line was printed."""
+        starts = self._starts.get(line.replica, [])
+        before = starts[: bisect_right(starts, (line.time, 2**63))]
+        if not before:
+            return 0, 0
+        attempt = before[-1][1]
+        return attempt, sum(one == attempt for _, one in before) - 1
+
+
+def feeds(run: RunDirectory) -> tuple[Feed, ...]:
+    """Where numbers of a run are: what its ranks reported, and their output if there are patterns."""
+    reported = Follower(run.path / FOLDER)
+    patterns = tuple(picking.compiled(text) for text in picking.written(run.desired().job))
+    return (reported, PickedNumbers(run, patterns)) if patterns else (reported,)
+
+
+class _Began(Struct, frozen=True, tag="began"):
+    uid: str
+    replica: str
+    attempt: int
+
+
+class _Ran(Struct, frozen=True, tag="ran"):
+    uid: str
+    at: float
+
+
+def _starts(run: RunDirectory) -> dict[str, list[tuple[float, int]]]:
+    """When the programs of each replica were started, and in which attempt, from the journal."""
+    journal: Journal[_Began | _Ran] = Journal(run.journal_path, _Began | _Ran)
+    began: dict[str, _Began] = {}
+    starts: dict[str, list[tuple[float, int]]] = {}
+    for entry in journal.read():
+        if isinstance(entry, _Began):
+            began[entry.uid] = entry
+        elif entry.uid in began:
+            its = began[entry.uid]
+            starts.setdefault(its.replica, []).append((entry.at, its.attempt))
+    return {replica: sorted(each) for replica, each in starts.items()}

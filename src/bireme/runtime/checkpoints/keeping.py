@@ -1,0 +1,231 @@
+"""How does a rank keep its work: save in the background, restore the newest good checkpoint.
+
+`save` copies the state and returns; a thread writes it. The copy's memory is reused, so a save waits for the
+one before it. Nothing about the disk is raised into the training: it is told, and the next save tries again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+import threading
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+
+from ..script.complaints import Complaint
+from . import (
+    agreeing,
+    arrays,
+    capturing,
+    choosing,
+    layout,
+    owning,
+    places,
+    reading,
+    retaining,
+    tensorflows,
+    trees,
+)
+from . import parts as restoring
+from .capturing import Captured
+from .choosing import Opened
+from .layout import Array
+from .memory import Memory
+from .values import Found as Found
+from .values import Keep as Keep
+from .values import Owner as Owner
+from .values import Restored as Restored
+from .values import Torn
+from .writing import GivenUp, Load, Patience, Store, Writer
+
+Tell = Callable[[str], None]
+
+
+class Checkpoints:
+    """The checkpoints of one run, as one of its ranks sees them."""
+
+    def __init__(
+        self, where: str, owner: Owner, keep: Keep, tell: Tell, patience: Optional[Patience] = None
+    ) -> None:
+        _refuse_bad(keep)
+        self._store: Store = places.store(where)
+        self._where = where
+        self._owner = owner
+        self._keep = keep
+        self._tell = tell
+        self._writer = Writer(self._store, owner, tell, patience or Patience())
+        self._memory = Memory()
+        self._thread: Optional[threading.Thread] = None
+        self._ownership: Optional[owning.Ownership] = None
+        self._is_meant = False
+
+    def save(
+        self, step: int, parts: Mapping[str, Any], own: Mapping[str, Any], metrics: Mapping[str, float]
+    ) -> None:
+        """Saves the state of a step; every rank calls it. Returns once the state is copied.
+
+        Raises Complaint, before anything is written, for what cannot be saved and for another run's folder.
+        """
+        captured = capturing.capture(parts, own, self._owner.rank)
+        if not self._is_ours(step):
+            return
+        self.wait()
+        load = self._copied(step, captured, metrics)
+        # Not a daemon: an interpreter that ends finishes what it has begun to save.
+        self._thread = threading.Thread(target=self._write, args=(load,), name="bireme-checkpoint")
+        self._thread.start()
+
+    def restore(self, parts: Mapping[str, Any], step: Optional[int] = None) -> Optional[Restored]:
+        """Puts the newest good checkpoint, or that of a step, into the parts; None if there is none.
+
+        Without parts, everything that was saved comes back in `values`.
+        """
+        self.wait()
+        self._is_meant = True
+        gang = agreeing.gang(self._owner)
+        with choosing.chosen(self._store, self._owner, gang, step, self._tell) as opened:
+            return None if opened is None else _restored(self._store, opened, parts)
+
+    def wait(self) -> None:
+        """Waits until what was saved is on disk."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def close(self) -> None:
+        """Waits, and gives the folder free."""
+        self.wait()
+        if self._ownership is not None:
+            self._ownership.release()
+            self._ownership = None
+
+    def _is_ours(self, step: int) -> bool:
+        """Whether rank 0 may write; the first save finds out."""
+        if self._owner.rank != 0 or self._ownership is not None:
+            return True
+        try:
+            self._ownership = places.take(self._where, self._owner, self._is_meant, self._tell)
+        except OSError as error:
+            self._tell(_failure(step, self._where, error, 0))
+            return False
+        return True
+
+    def _copied(self, step: int, captured: Captured, metrics: Mapping[str, float]) -> Load:
+        taken = captured.taken
+        offsets, size = layout.offsets([one.size for one in taken])
+        buffer = self._memory.of(size, arrays.buffer_for(taken))
+        copied = arrays.copy(taken, offsets, buffer)
+        described = tuple(
+            Array(one.kind, one.dtype, one.shape, place, one.size) for one, place in zip(taken, offsets)
+        )
+        numbers = {name: float(value) for name, value in metrics.items()}
+        return Load(
+            step,
+            numbers,
+            captured.parts,
+            captured.own,
+            described,
+            captured.chunks,
+            captured.is_sharded,
+            size,
+            buffer,
+            copied,
+        )
+
+    def _write(self, load: Load) -> None:
+        try:
+            if self._owner.rank != 0:
+                self._writer.follow(load)
+                return
+            ownership = self._ownership
+            self._writer.lead(load, lambda: ownership is not None and ownership.is_lost(self._owner.attempt))
+            self._retain()
+        except OSError as error:
+            self._tell(_failure(load.step, self._where, error, load.size))
+        except GivenUp as error:
+            self._tell(f"step {load.step} was not saved: {error}; training goes on")
+        except Exception as error:  # a thread's exception would end in nobody's hands
+            self._tell(f"step {load.step} was not saved: {type(error).__name__}: {error}; training goes on")
+
+    def _retain(self) -> None:
+        good, torn = {}, {}
+        for found, head in reading.newest_first(self._store):
+            if head is not None:
+                good[found.name] = head
+            else:
+                torn[found.name] = found.step
+        for name in retaining.unwanted(good, torn, self._keep):
+            try:
+                self._store.remove(name)
+            except OSError as error:
+                self._tell(f"checkpoint {name} cannot be removed: {error.strerror}")
+
+
+def listed(where: str) -> Tuple[Found, ...]:
+    """The checkpoints that are there, oldest first, judged by their heads and sizes."""
+    return tuple(one for one, _ in reversed(reading.newest_first(places.store(where))))
+
+
+def verified(where: str) -> Tuple[Found, ...]:
+    """The same, with every checksum verified."""
+    shelf = places.store(where)
+    answer = []
+    for found, head in reversed(reading.newest_first(shelf)):
+        why = found.why_not
+        try:
+            for rank in head.ranks if head is not None else ():
+                assert head is not None
+                reading.verify(shelf, found.name, reading.sheet(shelf, found.name, head, rank))
+        except Torn as torn:
+            why = str(torn)
+        answer.append(Found(**{**vars(found), "is_good": not why, "why_not": why}))
+    return tuple(answer)
+
+
+def _restored(shelf: Store, opened: Opened, parts: Mapping[str, Any]) -> Restored:
+    saved = opened.common.parts
+    absent = [name for name in parts if name not in saved]
+    if absent:
+        there = ", ".join(saved) or "no part"
+        raise Complaint(
+            f"{', '.join(absent)} is not in checkpoint {opened.name}, which has {there}",
+            "restore what was saved, by the names that it was saved with",
+        )
+    wanted = parts or dict.fromkeys(saved)
+    spread: Dict[str, Any] = {}
+    if any(sheet.chunks for sheet in opened.sheets.values()):
+        from . import sharding
+
+        spread = sharding.read(shelf, opened.name, opened.sheets, saved, wanted)
+    give = restoring.giving(opened.common.arrays, opened.common_data, spread)
+    tensorflows.build(wanted, {name: restoring.names(saved[name]) for name in wanted})
+    plans = [restoring.plan(name, part, saved[name], give) for name, part in wanted.items()]
+    own: Dict[str, Any] = {}
+    if opened.mine is not None:
+        mine = restoring.giving(opened.mine.arrays, opened.mine_data, {})
+        own = restoring.owned(trees.decode(opened.mine.own, mine))
+    values = restoring.carry_out(plans)
+    return Restored(opened.head.step, values, own, opened.head.world_size, opened.name)
+
+
+def _failure(step: int, where: str, error: OSError, size: int) -> str:
+    """One sentence about what the disk said, with the numbers that matter."""
+    room = ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) and size:
+        free = 0
+        with contextlib.suppress(OSError):
+            free = shutil.disk_usage(where).free
+        room = f" ({size / 1e6:.3g} MB are needed, {free / 1e6:.3g} MB are free)"
+    why = f"{error.strerror or error}: {where}{room}"
+    return f"STEP {step} WAS NOT SAVED: {why}; training goes on, and the next save tries again"
+
+
+def _refuse_bad(keep: Keep) -> None:
+    if keep.mode not in ("min", "max"):
+        raise Complaint(f"keep.mode is {keep.mode!r}", "write min or max")
+    if keep.last < 1 or keep.best < 0:
+        raise Complaint(
+            f"keep.last is {keep.last} and keep.best is {keep.best}", "keep at least the last one"
+        )
+    if keep.best and not keep.metric:
+        raise Complaint(f"the best {keep.best} are to be kept, and by no metric", "write metric='loss'")

@@ -1,0 +1,224 @@
+"""How do ranks write one checkpoint together: each its own files, and rank 0 makes it visible at the end.
+
+Rank 0 opens a place for the step, which no process before it can have known: its name has a nonce. The others
+look for it, write into it and stay until it has become a checkpoint, so that nobody takes for its own what an
+earlier life of it left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import zlib
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Set, Tuple
+
+from . import layout, reading
+from .layout import Array, Chunk, Head, Sheet, Signature
+from .values import Owner, Torn
+
+FAILED = "rank-{}.failed"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How many seconds rank 0 waits for the others, and they for it."""
+
+    to_begin: float = 60.0
+    to_end: float = 1800.0
+    after_absence: float = 1.0
+    """For ranks that did not turn up the last time."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """A rank's copy of its state, ready to be written."""
+
+    step: int
+    metrics: Dict[str, float]
+    parts: Dict[str, Any]
+    own: Any
+    arrays: Tuple[Array, ...]
+    chunks: Tuple[Chunk, ...]
+    is_sharded: bool
+    size: int
+    buffer: Any
+    copied: Callable[[], None]
+
+
+class Place(Protocol):
+    """A checkpoint in the making, wherever it is made."""
+
+    nonce: str
+
+    def is_there(self) -> bool: ...
+
+    def write(self, file: str, blocks: Any) -> None: ...
+
+    def sign(self, file: str, text: bytes) -> None: ...
+
+    def signed(self) -> Dict[str, int]: ...
+
+    def read(self, file: str) -> bytes: ...
+
+    def commit(self, step: int, serial: int, head: bytes) -> str: ...
+
+    def abandon(self) -> None: ...
+
+
+class Store(reading.Shelf, Protocol):
+    """Where checkpoints can be written and removed."""
+
+    def begin(self, step: int, attempt: int, nonce: str) -> Any: ...
+
+    def find(self, step: int, attempt: int) -> Any: ...
+
+    def remove(self, name: str) -> bool: ...
+
+
+class GivenUp(Exception):
+    """A checkpoint was not finished, for a reason that is not this rank's disk."""
+
+
+class Writer:
+    """Writes the checkpoints of one rank, one at a time."""
+
+    def __init__(self, store: Store, owner: Owner, tell: Callable[[str], None], patience: Patience) -> None:
+        self._store = store
+        self._owner = owner
+        self._tell = tell
+        self._patience = patience
+        self._absent: Set[int] = set()
+
+    def lead(self, load: Load, is_lost: Callable[[], bool]) -> str:
+        """Rank 0: writes, waits for the others, makes the checkpoint visible; answers its name."""
+        place: Place = self._store.begin(load.step, self._owner.attempt, os.urandom(8).hex())
+        try:
+            signatures = {0: _put(place, 0, load)}
+            signatures.update(self._gather(place, load))
+            if is_lost():
+                raise GivenUp("a later attempt of this run writes here now")
+            serial = 1 + max((one.serial for one in self._heads()), default=0)
+            head = Head(
+                load.step,
+                serial,
+                time.time(),
+                self._owner.run,
+                self._owner.attempt,
+                self._owner.world_size,
+                place.nonce,
+                load.metrics,
+                signatures,
+            )
+            return place.commit(load.step, serial, layout.write_head(head))
+        except BaseException:
+            place.abandon()
+            raise
+
+    def follow(self, load: Load) -> None:
+        """Any other rank: writes into the place that rank 0 opened, until that has become a checkpoint."""
+        step, attempt, rank = load.step, self._owner.attempt, self._owner.rank
+        for wait in _pauses(self._patience.to_end):
+            place: Optional[Place] = self._store.find(step, attempt)
+            if place is None:
+                if wait > self._patience.to_begin:
+                    raise GivenUp(f"rank 0 did not begin to save it within {wait:.0f} s")
+                continue
+            try:
+                _put(place, rank, load)
+            except FileNotFoundError:
+                if place.is_there():
+                    raise
+                continue  # it was left over by an earlier life, and rank 0 has cleared it away
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    place.sign(FAILED.format(rank), str(error.strerror).encode())
+                raise
+            if self._is_over(place, step):
+                return
+        raise GivenUp(f"rank 0 did not finish it within {self._patience.to_end:.0f} s")
+
+    def _is_over(self, place: Place, step: int) -> bool:
+        """Waits until the place is gone: True if it became a checkpoint, or nobody writes this step now."""
+        for _ in _pauses(self._patience.to_end):
+            if not place.is_there():
+                break
+        if any(head.nonce == place.nonce for head in self._heads(step)):
+            return True
+        # Given up by rank 0, or a left-over that it has just cleared: then it opens a new one at once.
+        return all(self._store.find(step, self._owner.attempt) is None for _ in _pauses(1.0))
+
+    def _gather(self, place: Place, load: Load) -> Dict[int, Signature]:
+        """The signatures of the others. One that does not turn up is left out, if it has no tensors."""
+        signatures: Dict[int, Signature] = {}
+        missing = set(range(1, self._owner.world_size))
+        for waited in _pauses(self._patience.to_end):
+            files = place.signed() if missing else {}
+            for rank in sorted(missing):
+                if layout.sheet_file(rank) in files:
+                    text = place.read(layout.sheet_file(rank))
+                    signatures[rank] = Signature(files[layout.data_file(rank)], len(text), zlib.crc32(text))
+                elif FAILED.format(rank) in files:
+                    raise GivenUp(f"rank {rank} could not write: {place.read(FAILED.format(rank)).decode()}")
+            missing -= set(signatures)
+            if all(self._is_late(rank, files, waited) for rank in missing):
+                break
+        self._absent = missing
+        if missing:
+            self._miss(missing, load.is_sharded)
+        return signatures
+
+    def _is_late(self, rank: int, files: Dict[str, int], waited: float) -> bool:
+        if layout.data_file(rank) in files:
+            return False
+        first = self._patience.to_begin
+        return waited > (self._patience.after_absence if rank in self._absent else first)
+
+    def _miss(self, missing: Set[int], is_sharded: bool) -> None:
+        ranks = ", ".join(str(rank) for rank in sorted(missing)[:8])
+        what = f"rank {ranks} did not save: every rank must call save, with a folder that all ranks share"
+        if is_sharded:
+            raise GivenUp(what)
+        self._tell(
+            f"{what}; the checkpoint is kept without the random state and data position of these ranks"
+        )
+
+    def _heads(self, step: Optional[int] = None) -> List[Head]:
+        heads = []
+        for name in self._store.names():
+            if step is None or layout.step_of(name) == step:
+                with contextlib.suppress(Torn):
+                    heads.append(reading.head(self._store, name))
+        return heads
+
+
+def _put(place: Place, rank: int, load: Load) -> Signature:
+    """Writes a rank's two files; the sheet last, because it vouches for the other."""
+    load.copied()
+    crcs: List[int] = []
+
+    def blocks() -> Iterator[memoryview]:
+        view = memoryview(load.buffer)
+        for begin, end in layout.blocks(load.size):
+            crcs.append(zlib.crc32(view[begin:end]))
+            yield view[begin:end]
+
+    place.write(layout.data_file(rank), blocks())
+    parts = load.parts if rank == 0 else {}
+    sheet = Sheet(rank, parts, load.own, load.arrays, load.chunks, load.size, layout.BLOCK, tuple(crcs))
+    text = layout.write_sheet(sheet)
+    place.sign(layout.sheet_file(rank), text)
+    return layout.sign(sheet, text)
+
+
+def _pauses(limit: float) -> Iterator[float]:
+    """The seconds since the first call, at growing intervals, until the limit has passed."""
+    began, pause = time.monotonic(), 0.002
+    while True:
+        waited = time.monotonic() - began
+        yield waited
+        if waited > limit:
+            return
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)

@@ -1,0 +1,75 @@
+"""How does a value come out of an accelerator without the loop waiting for it.
+
+A framework hands out a value before it is computed. A copy is ordered, and looked at again when the loop
+comes by the next time. No framework is imported here: whoever has a value of one has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Optional  # Any: values of frameworks that need not be installed
+
+
+class Copy:
+    """A copy on its way to this machine's memory."""
+
+    def ready(self) -> bool:
+        """Says whether `result` would return at once."""
+        raise NotImplementedError
+
+    def result(self) -> Any:
+        """Returns what lies in this machine's memory, and waits for it if need be."""
+        raise NotImplementedError
+
+
+def begun(value: Any) -> Optional[Copy]:
+    """Orders a copy, or returns None if the value is in this machine's memory already."""
+    framework = type(value).__module__.partition(".")[0]
+    if framework in ("jaxlib", "jax") and hasattr(value, "is_ready"):
+        return None if value.is_ready() and _is_local(value) else _JaxCopy(value)
+    if framework == "torch" and hasattr(value, "device") and value.device.type not in ("cpu", "meta"):
+        return _TorchCopy(value.detach())
+    return None
+
+
+class _TorchCopy(Copy):
+    def __init__(self, value: Any) -> None:
+        torch: Any = sys.modules["torch"]
+        device: Any = getattr(torch, value.device.type, None)
+        # A copy leaves the loop alone only into pinned memory; other devices see to that themselves.
+        if value.device.type == "cuda":
+            self._host = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
+            self._host.copy_(value, non_blocking=True)
+        else:
+            self._host = value.to("cpu", non_blocking=True)
+        self._event = device.Event() if device is not None and hasattr(device, "Event") else None
+        if self._event is None:
+            self._host = value.cpu()
+        elif hasattr(device, "current_stream"):
+            self._event.record(device.current_stream(value.device))
+        else:
+            self._event.record()
+
+    def ready(self) -> bool:
+        return self._event is None or bool(self._event.query())
+
+    def result(self) -> Any:
+        if self._event is not None:
+            self._event.synchronize()
+        return self._host
+
+
+class _JaxCopy(Copy):
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        value.copy_to_host_async()
+
+    def ready(self) -> bool:
+        return bool(self._value.is_ready())
+
+    def result(self) -> Any:
+        return sys.modules["numpy"].asarray(self._value)
+
+
+def _is_local(value: Any) -> bool:
+    return all(device.platform == "cpu" for device in value.devices())

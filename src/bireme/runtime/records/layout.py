@@ -1,0 +1,193 @@
+"""What is in a file of records, byte by byte.
+
+A file is `MAGIC` and then frames, each at a multiple of eight bytes: the checksum of the payload (crc32), its
+length, the payload. A writer puts the length last, in one store: it is the commit, and a length of 0 is the
+end of what was written. Numbers are little-endian. A payload begins with its kind; kinds that a reader does
+not know are skipped, so that a later version can add some.
+
+Scalars name their values by number. A number is given its name once, before it is used, and means nothing any
+more after an `Opened`: whoever opens a file again need not know what was in it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Dict, Optional, Sequence, Tuple, Union
+
+MAGIC = b"BIRECS1\n"
+FRAME = struct.Struct("<II")
+ALIGNMENT = 8
+LARGEST = 1 << 28
+"""Bytes of a payload; a longer one is damage."""
+
+_OPENED, _NAME, _SCALARS, _HISTOGRAM, _IMAGE, _TEXT, _PARAMS = range(1, 8)
+_HEAD = struct.Struct("<BxH")
+_MOST_NAMES = 65535
+_STEP_AND_TIME = struct.Struct("<qd")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A process began to write here: the first one, or the same rank started again."""
+
+    time: float
+    pid: int
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """Numbers of one step."""
+
+    step: int
+    time: float
+    values: Dict[str, float]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many values lie between one edge and the next; there is one edge more than counts."""
+
+    step: int
+    time: float
+    name: str
+    counts: Tuple[int, ...]
+    edges: Tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Image:
+    step: int
+    time: float
+    name: str
+    png: bytes
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Text:
+    step: int
+    time: float
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Params:
+    """What the run was started with: learning rate, batch size and the like."""
+
+    time: float
+    values: Dict[str, object]
+
+
+Record = Union[Opened, Scalars, Histogram, Image, Text, Params]
+
+
+class Form:
+    """How scalars of the same names in the same order are packed, worked out once."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        count = len(numbers)
+        if not 0 < count <= _MOST_NAMES:
+            raise ValueError(f"a record has 1 to {_MOST_NAMES} values, not {count}")
+        self.head = _HEAD.pack(_SCALARS, count) + struct.pack(f"<{count}I", *numbers)
+        # Called with the head, step, time and values: one call is quicker than any joining of parts.
+        self.pack = struct.Struct(f"<{len(self.head)}sqd{count}d").pack
+
+
+def encode_name(number: int, name: str) -> bytes:
+    return _HEAD.pack(_NAME, 0) + struct.pack("<I", number) + _utf8(name)
+
+
+def encode(record: Union[Opened, Histogram, Image, Text, Params]) -> bytes:
+    """Makes the payload of any record but scalars, which have a `Form`."""
+    if isinstance(record, Opened):
+        return _HEAD.pack(_OPENED, 0) + struct.pack("<dI", record.time, record.pid)
+    if isinstance(record, Params):
+        text = json.dumps(record.values, default=str, skipkeys=True)
+        return _HEAD.pack(_PARAMS, 0) + struct.pack("<d", record.time) + _utf8(text)
+    if isinstance(record, Text):
+        return _named(_TEXT, record) + _utf8(record.text)
+    if isinstance(record, Image):
+        return _named(_IMAGE, record) + struct.pack("<II", record.width, record.height) + record.png
+    count = len(record.counts)
+    numbers = struct.pack(f"<I{count}Q{count + 1}d", count, *record.counts, *record.edges)
+    return _named(_HISTOGRAM, record) + numbers
+
+
+class Decoder:
+    """Turns payloads into records, in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self._names: Dict[int, str] = {}
+        # By the head of scalars, which is the same for all of the same names.
+        self._heads: Dict[bytes, Tuple[Tuple[str, ...], struct.Struct]] = {}
+
+    def decode(self, payload: bytes) -> Optional[Record]:
+        """Returns None for what only the decoder needs, and for what it does not know."""
+        try:
+            kind, count = _HEAD.unpack_from(payload)
+            if kind == _SCALARS:
+                return self._scalars(payload, count)
+            return self._other(kind, count, payload)
+        except (struct.error, ValueError):  # the checksum is right: it is another version's
+            return None
+
+    def _scalars(self, payload: bytes, count: int) -> Scalars:
+        end = _HEAD.size + 4 * count
+        head = payload[:end]
+        known = self._heads.get(head)
+        if known is None:
+            numbers = struct.unpack_from(f"<{count}I", head, _HEAD.size)
+            if not all(number in self._names for number in numbers):
+                raise ValueError("a value has no name")
+            names = tuple(self._names[number] for number in numbers)
+            known = self._heads[head] = (names, struct.Struct(f"<qd{count}d"))
+        step, time, *values = known[1].unpack_from(payload, end)
+        return Scalars(step, time, dict(zip(known[0], values)))
+
+    def _other(self, kind: int, length: int, payload: bytes) -> Optional[Record]:
+        at = _HEAD.size
+        if kind == _OPENED:
+            self._names.clear()
+            self._heads.clear()
+            return Opened(*struct.unpack_from("<dI", payload, at))
+        if kind == _NAME:
+            (number,) = struct.unpack_from("<I", payload, at)
+            self._names[number] = _text(payload[at + 4 :])
+            self._heads.clear()
+            return None
+        if kind == _PARAMS:
+            (when,) = struct.unpack_from("<d", payload, at)
+            return Params(when, json.loads(_text(payload[at + 8 :])))
+        if kind not in (_TEXT, _IMAGE, _HISTOGRAM):
+            return None
+        step, when = _STEP_AND_TIME.unpack_from(payload, at)
+        at += _STEP_AND_TIME.size
+        return _of_name(kind, (step, when, _text(payload[at : at + length])), payload[at + length :])
+
+
+def _of_name(kind: int, common: Tuple[int, float, str], rest: bytes) -> Record:
+    if kind == _TEXT:
+        return Text(*common, _text(rest))
+    if kind == _IMAGE:
+        width, height = struct.unpack_from("<II", rest)
+        return Image(*common, png=rest[8:], width=width, height=height)
+    (count,) = struct.unpack_from("<I", rest)
+    numbers = struct.unpack_from(f"<{count}Q{count + 1}d", rest, 4)
+    return Histogram(*common, counts=numbers[:count], edges=numbers[count:])
+
+
+def _named(kind: int, record: Union[Histogram, Image, Text]) -> bytes:
+    name = _utf8(record.name)[:_MOST_NAMES]
+    return _HEAD.pack(kind, len(name)) + _STEP_AND_TIME.pack(record.step, record.time) + name
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

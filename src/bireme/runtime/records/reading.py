@@ -1,0 +1,103 @@
+"""What has been reported: the records of a file, as far as they are whole, and later what came since."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Iterator, List, Tuple
+
+from .layout import ALIGNMENT, FRAME, LARGEST, MAGIC, Decoder, Record
+
+_BLOCK = 1 << 20
+_NAME = re.compile(r"([0-9]+)-([0-9]+)(?:-([0-9]+))?\.records")
+
+
+@dataclass(frozen=True, order=True)
+class File:
+    """A file of records, and whose it is."""
+
+    rank: int
+    attempt: int
+    number: int
+    """0, or more where several processes were the same rank of the same attempt at once."""
+    path: str
+
+
+def file_name(rank: int, attempt: int, number: int = 0) -> str:
+    return f"{rank}-{attempt}-{number}.records" if number else f"{rank}-{attempt}.records"
+
+
+def files(folder: str) -> Tuple[File, ...]:
+    """The files of a folder, ordered by rank and attempt; none if there is no such folder."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    found = [(name, match) for name in names if (match := _NAME.fullmatch(name))]
+    return tuple(
+        sorted(
+            File(int(match[1]), int(match[2]), int(match[3] or 0), os.path.join(folder, name))
+            for name, match in found
+        )
+    )
+
+
+class Reader:
+    """Reads a file that may still be written, each record once."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._offset = 0
+        self._decoder = Decoder()
+
+    def read(self) -> List[Record]:
+        """Returns the records that came since the last call; none while the file is not there."""
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return []
+        try:
+            return list(self._records(fd))
+        finally:
+            os.close(fd)
+
+    def _records(self, fd: int) -> Iterator[Record]:
+        if self._offset == 0:
+            if os.pread(fd, len(MAGIC), 0) != MAGIC:
+                return
+            self._offset = len(MAGIC)
+        for payload, end in frames(fd, self._offset):
+            self._offset = end
+            record = self._decoder.decode(payload)
+            if record is not None:
+                yield record
+
+
+def frames(fd: int, offset: int) -> Iterator[Tuple[bytes, int]]:
+    """Yields each whole payload from an offset on, and where the next frame begins.
+
+    It stops at the first one that is not whole. In a file that is being written that may be whole a moment
+    later: on some processors the length is seen before what it stands for.
+    """
+    wanted = _BLOCK
+    while data := os.pread(fd, wanted, offset):
+        at, needed = 0, FRAME.size
+        while at + FRAME.size <= len(data):
+            checksum, length = FRAME.unpack_from(data, at)
+            if not 0 < length <= LARGEST:
+                return
+            begin, end = at + FRAME.size, at + FRAME.size + length
+            if end > len(data):
+                needed = end - at
+                break
+            payload = data[begin:end]
+            if zlib.crc32(payload) != checksum:
+                return
+            at = end + -end % ALIGNMENT
+            yield payload, offset + at
+        if at == 0 and needed <= wanted:
+            return  # so much was asked for: the file ends within the frame
+        wanted = max(_BLOCK, needed)
+        offset += at

@@ -1,0 +1,16 @@
+"""How does the script's side say that something cannot be done: what, and what to do next."""
+
+from __future__ import annotations
+
+
+class Complaint(Exception):
+    """Something that the script asked for and that cannot be done; the sentence ends with the next step."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(f"{what}; {hint}" if hint else what)
+        self.what = what
+        self.hint = hint
+
+
+class NotFinite(Complaint):
+    """A reported value is not a number, or infinite, and the run was asked to stop then."""

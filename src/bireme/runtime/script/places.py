@@ -1,0 +1,143 @@
+"""Which rank is this process, of how many: read from whatever launched it.
+
+Launchers nest (a torchrun on each node of an mpirun, everything inside of Slurm): the innermost, which knows
+the ranks, comes first.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+Environ = Mapping[str, str]
+
+# Rank, world size, local rank, local world size, as each launcher names them.
+_LAUNCHERS = (
+    ("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
+    (
+        "mpirun",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    ("mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("jax", "PROCESS_ID", "NUM_PROCESSES", "", ""),
+    ("jax", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "", ""),
+    ("paddle", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "", ""),
+)
+_TRAINING_ROLES = ("chief", "master", "worker")
+# Steps of Slurm that are not an `srun`: the batch script itself, an interactive shell, and the like.
+_SLURM_SPECIAL_STEPS = 0xFFFFFFF0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process stands in its job."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+    role: str = "worker"
+    trains: bool = True
+    """Whether it is one of the ranks; a parameter server or an evaluator is not."""
+    attempt: int = 0
+    launcher: str = "nothing"
+    run: str = ""
+    """The run's name; empty outside of Bireme."""
+    folder: str = ""
+    """The run's directory, if Bireme gave one."""
+
+    @property
+    def is_on_one_machine(self) -> bool:
+        """Whether all ranks are known to share this machine."""
+        # A run directory is on this machine, and so is everybody who was given it.
+        return self.local_world_size == self.world_size or bool(self.folder)
+
+
+def place(environ: Environ) -> Place:
+    """Reads the place from the environment; a process that nobody launched is the only rank."""
+    launcher, ranks = _launched(environ)
+    rank, world_size, local_rank, local_world_size = ranks
+    role, trains = environ.get("BIREME_ROLE", "worker").lower(), True
+    if launcher == "tensorflow":
+        role = _task(environ)[0]
+        trains = role in _TRAINING_ROLES
+    inside = "BIREME_ATTEMPT" in environ
+    return Place(
+        rank=rank,
+        world_size=world_size,
+        local_rank=local_rank,
+        local_world_size=local_world_size,
+        role=role,
+        trains=trains,
+        attempt=_number(environ, "BIREME_ATTEMPT", _number(environ, "TORCHELASTIC_RESTART_COUNT", 0)),
+        launcher="bireme" if inside else launcher,
+        run=environ.get("BIREME_RUN", "").rpartition("/")[0],
+        folder=environ.get("BIREME_RUN_DIR", ""),
+    )
+
+
+Ranks = Tuple[int, int, int, int]
+
+
+def _launched(environ: Environ) -> Tuple[str, Ranks]:
+    for name, rank, size, local_rank, local_size in _LAUNCHERS:
+        here, total = _number(environ, rank), _number(environ, size)
+        if here is not None and total is not None and 0 <= here < total:
+            return name, (here, total, *_local(environ, local_rank, local_size))
+    if environ.get("TF_CONFIG"):
+        found = _of_tensorflow(environ)
+        if found is not None:
+            return "tensorflow", found
+    if _number(environ, "SLURM_STEP_ID", _SLURM_SPECIAL_STEPS) < _SLURM_SPECIAL_STEPS:
+        here, total = _number(environ, "SLURM_PROCID"), _number(environ, "SLURM_NTASKS")
+        if here is not None and total is not None:
+            return "slurm", (here, total, *_local(environ, "SLURM_LOCALID", ""))
+    return "nothing", (0, 1, 0, 1)
+
+
+def _local(environ: Environ, rank_name: str, size_name: str) -> Tuple[int, int]:
+    """The rank on this machine, and how many there are; a lone process where nobody says more."""
+    local_rank = _number(environ, rank_name, 0)
+    known = _number(environ, size_name)
+    return local_rank, known if known is not None else 1
+
+
+def _of_tensorflow(environ: Environ) -> Optional[Ranks]:
+    """Chief and master come before the workers; other roles count among themselves."""
+    role, index = _task(environ)
+    cluster = _cluster(environ)
+    counted = _TRAINING_ROLES if role in _TRAINING_ROLES else (role,)
+    sizes = [len(cluster.get(one) or ()) for one in counted]
+    total = sum(sizes)
+    if not total:
+        return None
+    rank = sum(sizes[: counted.index(role)]) + index
+    return (rank, total, *_local(environ, "", ""))
+
+
+def _task(environ: Environ) -> Tuple[str, int]:
+    task = _config(environ).get("task") or {}
+    return str(task.get("type", "worker")), int(task.get("index", 0))
+
+
+def _cluster(environ: Environ) -> Dict[str, Any]:  # Any: what JSON holds
+    found = _config(environ).get("cluster") or {}
+    return found if isinstance(found, dict) else {}
+
+
+def _config(environ: Environ) -> Dict[str, Any]:  # Any: what JSON holds
+    try:
+        found = json.loads(environ.get("TF_CONFIG", "") or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(environ: Environ, name: str, default: Any = None) -> Any:  # Any: an int, or the default
+    text = environ.get(name, "") if name else ""
+    return int(text) if text.isdecimal() else default

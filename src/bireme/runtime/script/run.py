@@ -1,0 +1,345 @@
+"""What can a training script do with its run: report, save, restore, and walk through its data."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type
+
+from ..checkpoints.values import Keep, Owner, Restored
+from ..records.writing import Recorder
+from . import devices, notes, randomness
+from .boards import Board
+from .complaints import Complaint, NotFinite
+from .places import Place
+from .timing import Every, Timetable, interval
+
+if TYPE_CHECKING:  # imported when they are used: a script that only reports does not wait for them
+    from ..checkpoints.keeping import Checkpoints
+    from ..data.ordering import Position
+    from ..data.stepping import Steps
+
+LEFT = 128 + signal.SIGTERM
+"""The exit status of a rank that was asked to end, saved its work and did."""
+
+Values = Any  # numbers, arrays and tensors of any library
+
+
+class Start(int):
+    """The step to begin with; `values` holds each part that was restored, by its name."""
+
+    values: Dict[str, Any]
+
+    def __new__(cls, step: int, values: Optional[Dict[str, Any]] = None) -> Start:
+        made = super().__new__(cls, step)
+        made.values = values or {}
+        return made
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run keeps its work; `bireme.init` says what each means."""
+
+    checkpoints: str
+    keep: Keep
+    every: Every = 100
+    seed: int = 0
+    stop_on_nan: bool = False
+    origin: str = ""
+    """Checkpoints of another run to continue, as FOLDER or FOLDER@STEP."""
+
+
+class Run:
+    """One rank's part of a run; made by `bireme.init()`."""
+
+    def __init__(self, place: Place, folder: str, settings: Settings) -> None:
+        self.place = place
+        self.folder = folder
+        self._settings = settings
+        self._tell = _teller(place)
+        self._recorder = Recorder(os.path.join(folder, "metrics"), place.rank, place.attempt, self._tell)
+        self._board = _board(place, folder, self._tell)
+        self._timetable = Timetable(
+            interval(settings.every), place.rank, place.world_size, self._board, time.monotonic
+        )
+        self._checkpoints: Optional[Checkpoints] = None
+        self._restored: Optional[Restored] = None
+        self._steps: Optional[Steps] = None
+        self._offered: Optional[Tuple[int, Dict[str, Any]]] = None
+        """The last step that `save` was called with, and its parts; None once it is saved."""
+        self._last: Dict[str, Any] = {}  # Any: numbers of any library
+        self._handler: Any = None  # what signal.signal returned
+        self._closed = False
+
+    # --- Who am I -----------------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        return self.place.rank
+
+    @property
+    def local_rank(self) -> int:
+        return self.place.local_rank
+
+    @property
+    def world_size(self) -> int:
+        return self.place.world_size
+
+    @property
+    def role(self) -> str:
+        return self.place.role
+
+    @property
+    def attempt(self) -> int:
+        return self.place.attempt
+
+    @property
+    def device(self) -> str:
+        """`cuda:N`, `mps` or `cpu`, for `torch.device(run.device)`."""
+        return devices.device(self.place.local_rank)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that `steps` is in."""
+        return self._steps.epoch if self._steps is not None else 0
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the run was asked to end; the next `save` saves, and ends it."""
+        return self._timetable.is_leaving
+
+    # --- Reporting ----------------------------------------------------------------------------------------
+
+    def report(self, step: int, **scalars: Values) -> None:
+        """Records numbers of a step: microseconds, never blocks, survives a kill as soon as it returned."""
+        self._recorder.scalars(step, scalars)
+        # Without what they were computed from: that would stay in memory until the next report.
+        self._last = {name: _detached(value) for name, value in scalars.items()}
+        if self._recorder.not_finite is not None and self._settings.stop_on_nan:
+            name, where = self._recorder.not_finite
+            raise NotFinite(
+                f"{name} is not finite at step {where}",
+                "the newest checkpoint is from before; lower the learning rate, or init(stop_on_nan=False)",
+            )
+
+    def histogram(self, step: int, **values: Values) -> None:
+        """Records how the values of arrays are distributed."""
+        for name, value in values.items():
+            self._recorder.histogram(step, name, value)
+
+    def image(self, step: int, **images: Values) -> None:
+        """Records images: PNG bytes, or arrays of height x width, with three channels or without."""
+        for name, value in images.items():
+            self._recorder.image(step, name, value)
+
+    def text(self, step: int, **texts: str) -> None:
+        """Records texts."""
+        for name, value in texts.items():
+            self._recorder.text(step, name, value)
+
+    def params(self, **values: Values) -> None:
+        """Records what the run was started with, such as its learning rate."""
+        self._recorder.params(values)
+
+    # --- Checkpoints --------------------------------------------------------------------------------------
+
+    def restore(self, **parts: Values) -> Start:
+        """Loads the newest good checkpoint into the parts; gives the step to begin with, 0 without one."""
+        found = self._find(parts)
+        if found is None:
+            return Start(0)
+        self._restored = found
+        if "random" in found.own:
+            randomness.put(found.own["random"])
+        if self.rank == 0:
+            self._tell(f"goes on after step {found.step}, from {found.name}")
+        return Start(found.step + 1, found.values)
+
+    def save(self, step: int, **parts: Values) -> None:
+        """Saves the parts if it is time to; call it at the end of each step.
+
+        It happens in the background; the loop waits for the copy alone. When the run was asked to end, this
+        saves what there is and raises SystemExit.
+        """
+        self._listen()
+        self._offered = (step, parts)
+        if self._timetable.is_last(step):
+            self.save_now(step, **parts)
+            self._leave()
+        elif self._timetable.is_due(step):
+            self.save_now(step, **parts)
+
+    def save_now(self, step: int, **parts: Values) -> None:
+        """Saves the parts, due or not; every rank must call it with the same step."""
+        own: Dict[str, Any] = {"random": randomness.capture()}
+        if self._steps is not None:
+            own["position"] = self._steps.position.state()
+        self._keeping().save(step, parts, own, self._metrics())
+        self._timetable.saved()
+        self._offered = None
+
+    # --- Data ---------------------------------------------------------------------------------------------
+
+    def steps(self, data: Values, start: int = 0, epochs: int = 1) -> Iterator[Tuple[int, Any]]:
+        """Yields (step, batch): this rank's share, shuffled anew in each epoch, from the exact sample on.
+
+        `start` is what `restore` gave. `data` is a torch DataLoader, a sequence of batches, or what `shard`
+        gave. A loader that shuffles keeps doing so; it needs no DistributedSampler.
+        """
+        from ..data import stepping
+
+        self._listen()
+        self._steps = stepping.Steps(
+            data, self.place, int(start), self._position(), epochs, self._settings.seed
+        )
+        if self._restored is not None and "random" in self._restored.own:
+            # What was drawn since `restore` must not change what comes: the loop goes on where it was saved.
+            randomness.put(self._restored.own["random"])
+        return iter(self._steps)
+
+    def shard(self, data: Iterable[Any], shuffle: bool = True) -> Iterable[Any]:
+        """This rank's elements of a sequence or a stream, each of which exactly one rank gets."""
+        from ..data import stepping
+
+        return stepping.shard(data, self.place, self._position(), self._settings.seed, shuffle)
+
+    # --- The end ------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Waits until everything is on disk; `with` does it."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._checkpoints is not None:
+            self._checkpoints.close()
+        self._recorder.close()
+        if self._board is not None:
+            self._board.close()
+        if self._handler is not None:
+            signal.signal(signal.SIGTERM, self._handler)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        try:
+            if kind is None and self._offered is not None:
+                # The end of the training is worth keeping, whether it fell on the interval or not.
+                step, parts = self._offered
+                self.save_now(step, **parts)
+        finally:
+            self.close()
+
+    # --- Inside -------------------------------------------------------------------------------------------
+
+    def _metrics(self) -> Dict[str, float]:
+        """What was last reported, as far as it is numbers."""
+        found = {}
+        for name, value in self._last.items():
+            with contextlib.suppress(TypeError, ValueError, RuntimeError):
+                found[name] = float(value)
+        return found
+
+    def _keeping(self) -> Checkpoints:
+        if self._checkpoints is None:
+            self._checkpoints = self._opened(self._settings.checkpoints)
+            if self.place.rank == 0 and self.place.folder:
+                notes.note_checkpoints(self.place.folder, self._settings.checkpoints)
+        return self._checkpoints
+
+    def _opened(self, where: str) -> Checkpoints:
+        from ..checkpoints.keeping import Checkpoints
+
+        place = self.place
+        owner = Owner(place.run or where, place.rank, place.world_size, place.attempt)
+        return Checkpoints(where, owner, self._settings.keep, self._tell)
+
+    def _find(self, parts: Mapping[str, Any]) -> Optional[Restored]:
+        found = self._keeping().restore(dict(parts))
+        if found is not None or not self._settings.origin:
+            return found
+        where, step = origin(self._settings.origin)
+        with contextlib.closing(self._opened(where)) as other:
+            found = other.restore(dict(parts), step)
+        if found is None:
+            wanted = "" if step is None else f" of step {step}"
+            raise Complaint(
+                f"there is no good checkpoint{wanted} in {where}", "list them: bireme checkpoints JOB"
+            )
+        return found
+
+    def _position(self) -> Position:
+        from ..data.ordering import Position, position
+
+        state = self._restored.own.get("position") if self._restored is not None else None
+        return position(state) if state else Position()
+
+    def _listen(self) -> None:
+        """From now on a polite request to end is answered by a last checkpoint."""
+        if self._handler is not None or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return  # the script has an answer of its own
+
+        def leave(number: int, frame: Optional[FrameType]) -> None:
+            self._timetable.leave()
+
+        self._handler = signal.signal(signal.SIGTERM, leave)
+
+    def _leave(self) -> None:
+        self._keeping().wait()
+        self.close()
+        raise SystemExit(LEFT)
+
+
+def _detached(value: Values) -> Values:
+    return value if type(value) is float or not hasattr(value, "detach") else value.detach()
+
+
+def origin(text: str) -> Tuple[str, Optional[int]]:
+    """Takes FOLDER@STEP apart; without a step it is the newest."""
+    where, at, step = text.rpartition("@")
+    if at and step.isdecimal():
+        return where, int(step)
+    return text, None
+
+
+def _teller(place: Place) -> Callable[[str], None]:
+    def tell(words: str) -> None:
+        who = f"bireme (rank {place.rank})" if place.world_size > 1 else "bireme"
+        with contextlib.suppress(OSError, ValueError):
+            print(f"{who}: {words}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _launch(place: Place) -> str:
+    """What the ranks of one attempt have in common, and no others."""
+    if place.folder:
+        return str(place.attempt)
+    return f"{os.getppid()}-{place.attempt}"
+
+
+def _board(place: Place, folder: str, tell: Callable[[str], None]) -> Optional[Board]:
+    if place.world_size == 1 or not place.is_on_one_machine:
+        return None
+    try:
+        return Board(folder, _launch(place))
+    except OSError as error:
+        tell(f"cannot write into {folder}: {error.strerror}; a last checkpoint will not be saved")
+        return None

@@ -1,0 +1,80 @@
+"""How does a script get its run: `bireme.init()`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Mapping, Optional
+
+from ..checkpoints.values import Keep
+from . import notes
+from .complaints import Complaint
+from .places import Place, place
+from .run import Run, Settings
+from .timing import Every
+
+_open: Optional[Run] = None
+
+
+def init(
+    *,
+    checkpoints: str = "",
+    every: Every = 100,
+    keep: int = 3,
+    best: str = "",
+    seed: int = 0,
+    stop_on_nan: bool = False,
+) -> Run:
+    """Gives this process's part of the run, whoever launched it.
+
+    checkpoints: a folder, or an object store such as `s3://bucket/prefix`; by default the run's own.
+    every: when `save` saves: a number of steps, or a time such as "30s" where all ranks share a machine.
+    keep: how many of the newest checkpoints are kept.
+    best: also keeps the best ones by a reported number: `"loss:min"`, `"accuracy:max"`, `"loss:min:2"`.
+    seed: orders the data.
+    stop_on_nan: end the script with an error when a reported number is not finite.
+
+    Called again while the run is open it gives the same run.
+    """
+    global _open
+    if _open is not None and not _open.is_closed:
+        return _open
+    here = place(os.environ)
+    folder = run_folder(here, os.environ, sys.argv[0])
+    settings = Settings(
+        checkpoints=checkpoints
+        or os.environ.get("BIREME_CHECKPOINTS", "")
+        or notes.default_checkpoints(folder),
+        every=every,
+        keep=_keep(keep, best),
+        seed=seed,
+        stop_on_nan=stop_on_nan,
+        origin=os.environ.get("BIREME_FROM", ""),
+    )
+    _open = Run(here, folder, settings)
+    return _open
+
+
+def run_folder(here: Place, environ: Mapping[str, str], script: str) -> str:
+    """The run's directory; outside of Bireme a folder beside the work, named after the script."""
+    if here.folder:
+        return here.folder
+    name = os.path.splitext(os.path.basename(script))[0].strip("-") or "python"
+    return os.path.abspath(os.path.join(environ.get("BIREME_RUNS", "bireme-runs"), name))
+
+
+def _keep(last: int, best: str) -> Keep:
+    if last < 1:
+        raise Complaint(
+            f"keep is {last}, and at least one checkpoint must be kept", "keep=1 keeps the newest"
+        )
+    if not best:
+        return Keep(last=last)
+    metric, _, rest = best.partition(":")
+    mode, _, count = rest.partition(":")
+    if mode not in ("min", "max") or not (count or "1").isdecimal():
+        raise Complaint(
+            f"best is {best!r}, which does not say what is best",
+            'write best="loss:min" or best="accuracy:max:2"',
+        )
+    return Keep(last=last, best=int(count or 1), metric=metric, mode=mode)

@@ -1,0 +1,92 @@
+"""At which steps is a checkpoint saved, so that all ranks choose the same ones without talking."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Callable, Optional, Union
+
+from .boards import AHEAD, Board
+from .complaints import Complaint
+
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_DUE, _LAST = 0, 1
+"""The slots of the board."""
+
+Every = Union[int, str]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Every so many steps, or every so many seconds; the other is 0."""
+
+    steps: int = 0
+    seconds: float = 0.0
+
+
+def interval(every: Every) -> Interval:
+    """Reads `100` (steps), `"30s"`, `"5m"` or `"1h"`."""
+    if isinstance(every, int) and every > 0:
+        return Interval(steps=every)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h)\s*", every) if isinstance(every, str) else None
+    if found is None or float(found.group(1)) <= 0:
+        raise Complaint(
+            f"`every` is {every!r}, which is neither a number of steps nor a time",
+            'write every=100 for steps, or every="30s", "5m", "1h"',
+        )
+    return Interval(seconds=float(found.group(1)) * _SECONDS[found.group(2)])
+
+
+class Timetable:
+    """Says of each step whether it is saved, and whether it is the last one."""
+
+    def __init__(
+        self, wanted: Interval, rank: int, world_size: int, board: Optional[Board], clock: Callable[[], float]
+    ) -> None:
+        if wanted.seconds and world_size > 1 and board is None:
+            raise Complaint(
+                "ranks on several machines cannot agree on a time to save",
+                "give the interval in steps: bireme.init(every=100)",
+            )
+        self._wanted, self._rank, self._alone, self._board = wanted, rank, world_size == 1, board
+        self._clock = clock
+        self._saved_at = clock()
+        self._leaving = False
+
+    def leave(self) -> None:
+        """The process was asked to end: there is one more step to save. Safe in a signal handler."""
+        self._leaving = True
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._leaving
+
+    def is_last(self, step: int) -> bool:
+        """Whether this step is saved because everybody leaves after it."""
+        if self._board is None:
+            return self._leaving and self._alone
+        agreed = self._board.read(_LAST)
+        if agreed is None:
+            if not self._leaving:
+                return False
+            agreed = step if self._alone else step + AHEAD
+            self._board.write(_LAST, agreed)
+        return step >= agreed
+
+    def is_due(self, step: int) -> bool:
+        """Whether this step is saved because the interval is over."""
+        if self._wanted.steps:
+            return (step + 1) % self._wanted.steps == 0
+        if self._alone or self._board is None:
+            return self._is_time()
+        agreed = self._board.read(_DUE)
+        if self._rank == 0 and (agreed is None or step > agreed) and self._is_time():
+            self._board.write(_DUE, step + AHEAD)
+            self._saved_at = self._clock()
+        return agreed == step
+
+    def saved(self) -> None:
+        self._saved_at = self._clock()
+
+    def _is_time(self) -> bool:
+        return self._clock() - self._saved_at >= self._wanted.seconds

@@ -1,0 +1,251 @@
+"""Does a run do what a script asks of it, alone, without any platform?"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import bireme
+from bireme.runtime.checkpoints import keeping
+from bireme.runtime.checkpoints.values import Keep
+from bireme.runtime.records import reading
+from bireme.runtime.records.layout import Scalars
+from bireme.runtime.script import notes
+from bireme.runtime.script.complaints import Complaint, NotFinite
+from bireme.runtime.script.places import Place
+from bireme.runtime.script.run import LEFT, Run, Settings, origin
+from bireme.runtime.script.starting import run_folder
+from bireme.runtime.script.timing import Every
+
+
+def opened(
+    folder: Path, *, every: Every = 5, stop_on_nan: bool = False, origin: str = "", run: str = "train-abcd"
+) -> Run:
+    place = Place(run=run, folder=str(folder))
+    settings = Settings(
+        str(folder / "checkpoints"), Keep(), every=every, stop_on_nan=stop_on_nan, origin=origin
+    )
+    return Run(place, str(folder), settings)
+
+
+def steps_in(folder: Path) -> list[int]:
+    return [one.step for one in keeping.listed(str(folder / "checkpoints"))]
+
+
+def test_what_was_reported_can_be_read_by_others_at_once(tmp_path: Path) -> None:
+    run = opened(tmp_path)
+
+    run.report(3, loss=torch.tensor(0.5), accuracy=0.25)
+
+    (file,) = reading.files(str(tmp_path / "metrics"))
+    (record,) = [one for one in reading.Reader(file.path).read() if isinstance(one, Scalars)]
+    assert (record.step, dict(record.values)) == (3, {"loss": 0.5, "accuracy": 0.25})
+    run.close()
+
+
+def test_steps_are_saved_when_due_and_at_the_end(tmp_path: Path) -> None:
+    with opened(tmp_path) as run:
+        for step in range(12):
+            run.save(step, count={"step": step})
+
+    assert steps_in(tmp_path) == [4, 9, 11]
+
+
+def test_an_error_in_the_script_saves_nothing_more(tmp_path: Path) -> None:
+    def script() -> None:
+        with opened(tmp_path) as run:
+            for step in range(8):
+                run.save(step, count={"step": step})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        script()
+
+    assert steps_in(tmp_path) == [4]
+
+
+def test_a_second_run_goes_on_after_the_last_step(tmp_path: Path) -> None:
+    model = nn.Linear(2, 2)
+    with opened(tmp_path) as run:
+        assert run.restore(model=model) == 0
+        run.save_now(4, model=model, best={"loss": 0.5})
+    other = nn.Linear(2, 2)
+
+    with opened(tmp_path) as run:
+        start = run.restore(model=other, best=None)
+
+    assert start == 5
+    assert start.values["best"] == {"loss": 0.5}
+    assert torch.equal(other.weight, model.weight)
+
+
+def test_random_numbers_and_data_go_on_where_they_were(tmp_path: Path) -> None:
+    def losses(run: Run, stop_after: int) -> list[tuple[int, list[int], float]]:
+        loader = DataLoader(TensorDataset(torch.arange(40)), batch_size=4, shuffle=True)
+        start = run.restore()
+        found = []
+        torch.rand(int(start))  # whatever happens in between
+        for step, (batch,) in run.steps(loader, start=start, epochs=2):
+            found.append((step, batch.tolist(), torch.rand(1).item()))
+            run.save(step)
+            if step == stop_after:
+                break
+        run.close()
+        return found
+
+    torch.manual_seed(1)
+    undisturbed = losses(opened(tmp_path / "a", run="a"), stop_after=99)
+    torch.manual_seed(1)
+    first = losses(opened(tmp_path / "b", run="b"), stop_after=12)
+    second = losses(opened(tmp_path / "b", run="b"), stop_after=99)
+
+    assert [step for step, _, _ in second] == list(range(10, 20))
+    assert first[:10] + second == undisturbed
+
+
+def test_a_request_to_end_is_answered_by_a_checkpoint(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def script() -> None:
+        with opened(tmp_path, every=100) as run:
+            for step in range(10):
+                if step == 3:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                run.save(step, count={"step": step})
+
+    with pytest.raises(SystemExit) as ended:
+        script()
+
+    assert ended.value.code == LEFT
+    assert steps_in(tmp_path) == [3]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_script_with_an_answer_of_its_own_keeps_it(tmp_path: Path) -> None:
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        with opened(tmp_path, every=100) as run:
+            os.kill(os.getpid(), signal.SIGTERM)
+            run.save(0, count={"step": 0})
+            run.save(1, count={"step": 1})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert heard == [signal.SIGTERM]
+
+
+def test_a_run_continues_another_at_the_step_that_was_named(tmp_path: Path) -> None:
+    with opened(tmp_path / "old", every=1, run="old") as old:
+        for step in range(3):
+            old.save(step, count={"step": step})
+
+    with opened(tmp_path / "new", origin=f"{tmp_path / 'old' / 'checkpoints'}@1", run="new") as new:
+        start = new.restore(count=None)
+        new.save_now(int(start), count={"step": 2})
+
+    assert start == 2
+    assert start.values["count"] == {"step": 1}
+    assert steps_in(tmp_path / "old") == [0, 1, 2]
+    assert steps_in(tmp_path / "new") == [2]
+
+
+def test_its_own_checkpoints_come_before_those_it_continues(tmp_path: Path) -> None:
+    with opened(tmp_path / "old", run="old") as old:
+        old.save_now(7, count={"step": 7})
+    where = str(tmp_path / "old" / "checkpoints")
+    with opened(tmp_path / "new", origin=where, run="new") as new:
+        new.restore(count=None)
+        new.save_now(9, count={"step": 9})
+
+    with opened(tmp_path / "new", origin=where, run="new") as again:
+        assert again.restore(count=None) == 10
+
+
+def test_nothing_to_continue_from_is_an_error(tmp_path: Path) -> None:
+    with (
+        opened(tmp_path / "new", origin=str(tmp_path / "old")) as run,
+        pytest.raises(Complaint, match=r"no good checkpoint in .*bireme checkpoints"),
+    ):
+        run.restore(count=None)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_is_not_finite_ends_the_script_if_asked(tmp_path: Path, value: float) -> None:
+    with opened(tmp_path) as patient:
+        patient.report(1, loss=value)
+
+    with opened(tmp_path, stop_on_nan=True) as run, pytest.raises(NotFinite, match=r"loss .* step 2"):
+        run.report(2, loss=value)
+
+
+def test_a_full_run_folder_does_not_stop_the_training(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+
+    with opened(blocked / "run") as run:
+        for step in range(10):
+            run.report(step, loss=1.0)
+            run.save(step, count={"step": step})
+
+    assert run.is_closed
+
+
+def test_others_find_where_the_checkpoints_are(tmp_path: Path) -> None:
+    assert notes.checkpoints(str(tmp_path)) == str(tmp_path / "checkpoints")
+
+    notes.note_checkpoints(str(tmp_path), "s3://bucket/run")
+
+    assert notes.checkpoints(str(tmp_path)) == "s3://bucket/run"
+
+
+def test_init_gives_the_same_run_until_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with bireme.init() as run:
+        assert bireme.init() is run
+        assert (run.rank, run.world_size, run.device.partition(":")[0]) == (
+            0,
+            1,
+            run.device.partition(":")[0],
+        )
+    with bireme.init() as another:
+        assert another is not run
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"every": 0}, "every"),
+        ({"keep": 0}, "at least one"),
+        ({"best": "loss"}, "loss:min"),
+        ({"best": "loss:least"}, "loss:min"),
+    ],
+)
+def test_bad_options_are_refused_with_an_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(Complaint, match=says):
+        bireme.init(**options)  # type: ignore[arg-type]
+
+
+def test_without_a_platform_the_run_is_kept_beside_the_work() -> None:
+    found = run_folder(Place(), {"BIREME_RUNS": "/runs"}, "/home/me/train.py")
+
+    assert found == "/runs/train"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("/a/b", ("/a/b", None)), ("/a/b@12", ("/a/b", 12)), ("s3://x@y/z", ("s3://x@y/z", None))],
+)
+def test_an_origin_may_name_a_step(text: str, expected: tuple[str, int | None]) -> None:
+    assert origin(text) == expected
