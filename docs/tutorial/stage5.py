@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset  # new
 
 import bireme
 
@@ -27,6 +27,6 @@ with bireme.init(every=20) as run:  # new
         run.save(step, model=model, optimizer=optimizer)
 
     accuracy = (model.module(points).argmax(dim=1) == inside).float().mean().item()
-    if run.rank == 0:
+    if run.rank == 0:  # new
         print(f"accuracy: {accuracy:.3f}")
 dist.destroy_process_group()

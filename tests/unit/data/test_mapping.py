@@ -259,16 +259,17 @@ class Backwards:
 
 
 class Ending(Backwards):
-    """One that stays at the end, until it is iterated again."""
+    """One that stays at the end until it is iterated again, as that of torchdata does."""
+
+    start = 0
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.start = state["at"]
 
     def __iter__(self) -> Any:
+        self.state["at"], self.start = self.start, 0
         yield from super().__iter__()
         self.state["at"] = self.length
-
-    def set_epoch(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.state["at"] = 0
-        super().set_epoch(epoch)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -151,6 +151,18 @@ def test_a_loader_is_asked_for_its_state_only_to_save_it() -> None:
     assert steps.position == Position(0, 5, None, {"at": 5}, 1)
 
 
+class OfHuggingFace(Keeper):
+    """A stream that has a state, but leaves the sharing to others."""
+
+    __module__ = "datasets.iterable_dataset"
+
+
+def test_a_stream_of_hugging_face_is_shared_out() -> None:
+    found = [elements(steps_of(OfHuggingFace(4), Place(rank, 2))) for rank in range(2)]
+
+    assert found == [[(0, 0), (0, 2)], [(0, 1), (0, 3)]]
+
+
 @pytest.mark.parametrize(
     ("world", "here", "words"),
     [

@@ -153,6 +153,24 @@ def test_a_stream_that_cannot_be_read_again_loses_nothing() -> None:
     assert found == [[0, 3, 6], [1, 4, 6], [2, 5, 6]]
 
 
+class Forgetful(Keeping):
+    """As Hugging Face's: it gives a state that does not say everything."""
+
+    __module__ = "datasets.iterable_dataset"
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        raise AssertionError("it would lose what is in its shuffle buffer")
+
+
+def test_a_stream_that_forgets_is_read_again() -> None:
+    (first, *whole) = flow(Forgetful(6), Rule(1), 0, 2).steps()
+
+    rest = list(flow(Forgetful(6), Rule(1), 0, 2, first.after).steps())
+
+    assert [taken.elements for taken in rest] == [taken.elements for taken in whole]
+    assert first.after.inner is None
+
+
 class Shuffling:
     """A stream that draws from the global generator, as most that shuffle do."""
 

@@ -1,8 +1,8 @@
 """How are tensors that are spread over ranks (FSDP, tensor parallelism) taken and put back.
 
-torch.distributed.checkpoint knows which piece a rank has, and plans which saved pieces make up another's: so the
-number of ranks may change, or all of it may come back into one process. The bytes are read and written by us,
-because its own format has pickles in it, and its own saving makes the ranks wait for each other.
+torch.distributed.checkpoint knows which piece a rank has, and plans which saved pieces make up another's: so
+the number of ranks may change, or all of it may come back into one process. The bytes are read and written by
+us, because its own format has pickles in it, and its own saving makes the ranks wait for each other.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def pieces(tensor: Any) -> List[Piece]:
 def read(
     shelf: Shelf, name: str, sheets: Mapping[int, Sheet], nodes: Mapping[str, Node], parts: Mapping[str, Any]
 ) -> Dict[str, Any]:
-    """The tensors of a checkpoint that were spread, by path: spread as they are here, or whole if they are not."""
+    """The tensors that were spread, by path: spread as they are here, or whole if they are not."""
     wanted: Dict[str, Node] = {}
     for part in parts:
         wanted.update((one["spread"], one) for one in _spread(nodes[part]))

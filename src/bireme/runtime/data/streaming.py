@@ -47,7 +47,7 @@ class Reading(Generic[Element]):
         self._stream = stream
         self._seed = seed
         self._here = position
-        self._is_stateful = hasattr(stream, "state_dict") and hasattr(stream, "load_state_dict")
+        self._is_stateful = keeps_position(stream)
         self._elements: Optional[Iterator[Element]] = None
 
     @property
@@ -172,6 +172,14 @@ class Flow(Generic[Element]):
         if not is_rest or self.rule.drop_last:
             return Position(position.epoch + 1)
         return Position(position.epoch + 1, 0, (position.epoch, position.at), position.inner)
+
+
+def keeps_position(stream: object) -> bool:
+    """Whether a stream can go on from where it says it stands."""
+    if type(stream).__module__.startswith("datasets."):
+        # Hugging Face's streams forget what was in their shuffle buffer; reading them again forgets nothing.
+        return False
+    return hasattr(stream, "state_dict") and hasattr(stream, "load_state_dict")
 
 
 def _of(stream: object) -> Any:  # Any: it was seen to have the methods

@@ -23,12 +23,15 @@ class Copy:
 
 
 def begun(value: Any) -> Optional[Copy]:
-    """Orders a copy, or returns None if the value is in this machine's memory already."""
+    """Orders a copy; None if the value is in this machine's memory already, or can only be waited for."""
     framework = type(value).__module__.partition(".")[0]
-    if framework in ("jaxlib", "jax") and hasattr(value, "is_ready"):
-        return None if value.is_ready() and _is_local(value) else _JaxCopy(value)
-    if framework == "torch" and hasattr(value, "device") and value.device.type not in ("cpu", "meta"):
-        return _TorchCopy(value.detach())
+    try:
+        if framework in ("jaxlib", "jax") and hasattr(value, "is_ready"):
+            return None if value.is_ready() and _is_local(value) else _JaxCopy(value)
+        if framework == "torch" and hasattr(value, "device") and value.device.type not in ("cpu", "meta"):
+            return _TorchCopy(value.detach())
+    except Exception:  # a device may lack streams, events or pinned memory, each in its own way
+        return None
     return None
 
 

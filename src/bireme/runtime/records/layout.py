@@ -7,14 +7,15 @@ not know are skipped, so that a later version can add some.
 
 Scalars name their values by number. A number is given its name once, before it is used, and means nothing any
 more after an `Opened`: whoever opens a file again need not know what was in it.
+
+Records are named tuples: as dataclasses they would cost the start of every script some milliseconds.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
-from typing import Dict, Optional, Sequence, Tuple, Union
+from typing import Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 MAGIC = b"BIRECS1\n"
 FRAME = struct.Struct("<II")
@@ -28,16 +29,14 @@ _MOST_NAMES = 65535
 _STEP_AND_TIME = struct.Struct("<qd")
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(NamedTuple):
     """A process began to write here: the first one, or the same rank started again."""
 
     time: float
     pid: int
 
 
-@dataclass(frozen=True)
-class Scalars:
+class Scalars(NamedTuple):
     """Numbers of one step."""
 
     step: int
@@ -45,8 +44,7 @@ class Scalars:
     values: Dict[str, float]
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(NamedTuple):
     """How many values lie between one edge and the next; there is one edge more than counts."""
 
     step: int
@@ -56,8 +54,7 @@ class Histogram:
     edges: Tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(NamedTuple):
     step: int
     time: float
     name: str
@@ -66,16 +63,14 @@ class Image:
     height: int
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     step: int
     time: float
     name: str
     text: str
 
 
-@dataclass(frozen=True)
-class Params:
+class Params(NamedTuple):
     """What the run was started with: learning rate, batch size and the like."""
 
     time: float

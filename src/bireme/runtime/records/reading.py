@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from dataclasses import dataclass
-from typing import Iterator, List, Tuple
+from typing import Iterator, List, NamedTuple, Tuple
 
 from .layout import ALIGNMENT, FRAME, LARGEST, MAGIC, Decoder, Record
 
@@ -14,8 +13,7 @@ _BLOCK = 1 << 20
 _NAME = re.compile(r"([0-9]+)-([0-9]+)(?:-([0-9]+))?\.records")
 
 
-@dataclass(frozen=True, order=True)
-class File:
+class File(NamedTuple):
     """A file of records, and whose it is."""
 
     rank: int

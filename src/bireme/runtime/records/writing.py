@@ -5,6 +5,7 @@ Nothing here raises into the training or waits for a disk. What cannot be kept i
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import os
@@ -15,7 +16,7 @@ import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Mapping, Optional, Set, Tuple, Union  # Any: see `scalars`
 
-from . import buckets, copying, pictures, scalars
+from . import copying, scalars
 from .copying import Copy
 from .layout import LARGEST, Form, Histogram, Image, Opened, Params, Text, encode, encode_name
 from .space import Space
@@ -85,6 +86,8 @@ class Recorder:
 
     def histogram(self, step: int, name: str, values: Any) -> None:
         """Records how values are distributed: a list, an array or a tensor of any shape."""
+        from . import buckets  # here, because few scripts have histograms, and each import costs its start
+
         now = self._clock()
 
         def count(values: Any) -> None:
@@ -95,6 +98,8 @@ class Recorder:
 
     def image(self, step: int, name: str, data: Any) -> None:
         """Records an image; `pictures.encoded` says which."""
+        from . import pictures  # here, as above
+
         now = self._clock()
 
         def encode(data: Any) -> None:
@@ -299,7 +304,8 @@ class Recorder:
         """Begins anew in a child: the file is its parent's, and another thread may have held the lock."""
         for space in (self._space, self._resting):
             if space is not None:
-                space.abandon()
+                with contextlib.suppress(OSError, BufferError):
+                    space.abandon()
         self._space = self._resting = None
         self._lock, self._busy = threading.RLock(), False
         self._later.clear()
