@@ -16,8 +16,6 @@ from bireme.runs import files
 WAIT_LIMIT = 10.0
 """Seconds to wait for another command of ours, which needs milliseconds."""
 
-# A probe takes the lock for some microseconds: who wants it tries again before it believes in a holder.
-_TRIES = 5
 _PAUSE = 0.002
 
 
@@ -50,14 +48,16 @@ class Lock:
 
 
 def hold(path: Path) -> Lock | None:
-    """Takes the lock, or returns None at once if somebody has it."""
-    for attempt in range(_TRIES):
-        if attempt:
-            time.sleep(_PAUSE)
-        fd = _taken(path, fcntl.LOCK_EX)
-        if fd is not None:
-            return Lock(fd)
-    return None
+    """Takes the lock, or returns None at once if somebody has it.
+
+    Who only looks shares the lock for a moment, which is long if the machine is busy: that is waited for.
+    """
+    deadline = time.monotonic() + WAIT_LIMIT
+    while (fd := _taken(path, fcntl.LOCK_EX)) is None:
+        if is_held(path) or time.monotonic() > deadline:
+            return None
+        time.sleep(_PAUSE)
+    return Lock(fd)
 
 
 def is_held(path: Path) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -310,6 +312,20 @@ def test_looking_at_a_lock_does_not_keep_anybody_from_taking_it(tmp_path: Path) 
         lock = run.hold() or pytest.fail("somebody who only looked was taken for a holder")
         lock.close()
     looker.kill()
+
+
+def test_somebody_who_looks_for_long_is_waited_for(tmp_path: Path) -> None:
+    """As on a busy machine, where whoever looks may not get to the end of it."""
+    run, lock = make_run(tmp_path)
+    lock.close()
+    looking = os.open(run.path / "lock", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    threading.Timer(0.3, os.close, [looking]).start()
+
+    taken = run.hold()
+
+    assert taken is not None
+    taken.close()
 
 
 def test_a_wake_reaches_the_runner_and_never_blocks(tmp_path: Path) -> None:
