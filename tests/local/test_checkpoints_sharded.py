@@ -13,7 +13,7 @@ from tests.local.checkpointing import begun, words
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.slow]
 
-# One process has torch imported and forks the ranks of each gang, which is many times quicker than starting them.
+# One process has torch imported and forks the ranks of each gang: many times quicker than starting them.
 # It reads lines: folder, meeting point or null, world size, what to do; and answers what each rank said.
 SCRIPT = """
 import json

@@ -44,6 +44,11 @@ FIELDS = (
     "python",
 )
 
+CLAIM = "pvc://"
+"""How a place for checkpoints begins that is in a persistent volume claim: `pvc://claim/folder`."""
+MOUNT = "/bireme/checkpoints"
+"""Where that claim is mounted."""
+
 _RANGE = re.compile(r"\s*([0-9]{1,9})\s*\.\.\s*([0-9]{1,9})\s*")
 _DEVICE = "nvidia.com/gpu"
 
@@ -117,7 +122,7 @@ def read(fields: Fields) -> ShortForm | None:
         cpu=fields.quantity("cpu") or "",
         memory=fields.quantity("memory") or "",
         data=fields.text("data", ""),
-        checkpoints=fields.text("checkpoints", ""),
+        checkpoints=_checkpoints(fields),
         retries=fields.integer("retries", RETRIES, minimum=0),
         metrics=fields.good_texts("metrics", policies.wrong_pattern),
         env=fields.text_map("env"),
@@ -205,6 +210,22 @@ def _script(fields: Fields) -> tuple[str, ...]:
     return words
 
 
+def _checkpoints(fields: Fields) -> str:
+    given = fields.text("checkpoints", "")
+    if given.startswith(CLAIM) and not _claim(given)[0]:
+        fields.error("checkpoints", f"{quoted(given)} names no claim", f"write {CLAIM}my-claim/some/folder")
+        return ""
+    return given
+
+
+def _claim(checkpoints: str) -> tuple[str, str]:
+    """The persistent volume claim in which checkpoints are kept, and the folder in it; empty if in none."""
+    if not checkpoints.startswith(CLAIM):
+        return "", ""
+    name, _, folder = checkpoints.removeprefix(CLAIM).partition("/")
+    return ("", "") if names.wrong_subdomain(name) else (name, folder.strip("/"))
+
+
 def _workers(fields: Fields) -> tuple[int | None, int]:
     """Returns the lower end of a range, if it is one, and the number of workers to start."""
     node = fields.node("workers")
@@ -267,7 +288,7 @@ def _roles(short: ShortForm) -> Manifest:
 
 
 def _role(short: ShortForm, replicas: int) -> Manifest:
-    return {"replicas": replicas, "restartPolicy": "Never", "template": _template(_container(short))}
+    return {"replicas": replicas, "restartPolicy": "Never", "template": _template(short, _container(short))}
 
 
 def _mpi_roles(short: ShortForm) -> Manifest:
@@ -280,14 +301,14 @@ def _mpi_roles(short: ShortForm) -> Manifest:
         "Launcher": {
             "replicas": 1,
             "restartPolicy": "Never",
-            "template": _template({**launcher, "command": command}),
+            "template": _template(short, {**launcher, "command": command}),
         },
-        "Worker": {"replicas": short.workers, "restartPolicy": "Never", "template": _template(worker)},
+        "Worker": {"replicas": short.workers, "restartPolicy": "Never", "template": _template(short, worker)},
     }
 
 
 def _batch_spec(short: ShortForm) -> Manifest:
-    template = _template(_container(short))
+    template = _template(short, _container(short))
     template["spec"]["restartPolicy"] = "Never"
     return {
         "completionMode": "Indexed",
@@ -298,8 +319,13 @@ def _batch_spec(short: ShortForm) -> Manifest:
     }
 
 
-def _template(container: Manifest) -> Manifest:
-    return {"spec": {"containers": [container]}}
+def _template(short: ShortForm, container: Manifest) -> Manifest:
+    claim, folder = _claim(short.checkpoints)
+    if not claim:
+        return {"spec": {"containers": [container]}}
+    mount = {"name": "checkpoints", "mountPath": MOUNT} | ({"subPath": folder} if folder else {})
+    volume = {"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim}}
+    return {"spec": {"containers": [{**container, "volumeMounts": [mount]}], "volumes": [volume]}}
 
 
 def _container(short: ShortForm) -> Manifest:
@@ -308,7 +334,8 @@ def _container(short: ShortForm) -> Manifest:
         "image": short.image or _IMAGES.get(short.kind, _ANY_IMAGE),
         "command": _command(short),
     }
-    env = {"BIREME_DATA": short.data, "BIREME_CHECKPOINTS": short.checkpoints}
+    kept = MOUNT if _claim(short.checkpoints)[0] else short.checkpoints
+    env = {"BIREME_DATA": short.data, "BIREME_CHECKPOINTS": kept}
     variables = {name: value for name, value in env.items() if value} | short.env
     if variables:
         container["env"] = [{"name": name, "value": value} for name, value in variables.items()]

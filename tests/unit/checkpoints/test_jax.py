@@ -64,6 +64,15 @@ def test_a_description_is_enough_to_restore_onto(tmp_path: Path) -> None:
     assert same(restored.values["params"], params)
 
 
+def test_a_plain_tree_that_jax_cannot_sort_is_still_a_plain_tree(tmp_path: Path) -> None:
+    with keeping(tmp_path) as checkpoints:
+        checkpoints.save(1, {"x": {"a": jax.numpy.ones(2), 3: None}}, {}, {})
+        restored = checkpoints.restore({"x": None})
+
+    assert restored is not None
+    assert list(restored.values["x"]) == ["a", 3]
+
+
 def test_an_array_alone_is_a_pytree_too(tmp_path: Path) -> None:
     with keeping(tmp_path) as checkpoints:
         checkpoints.save(

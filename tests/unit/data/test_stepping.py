@@ -37,6 +37,13 @@ def test_what_is_left_of_the_last_epoch_is_filled_up(make: Any) -> None:
     assert {one for rank in found for one in rank} == set(range(7))
 
 
+def test_what_is_left_of_the_last_epoch_belongs_to_it() -> None:
+    steps = steps_of(list(range(7)), Place(1, 3), epochs=2)
+
+    assert [epoch for _, epoch, _ in walked(steps)] == [0, 0, 1, 1, 1]
+    assert [epoch for _, epoch, _ in walked(steps_of(list(range(7)), Place(1, 3)))] == [0, 0, 0]
+
+
 def test_a_generator_goes_on_where_it_was() -> None:
     first = steps_of((number for number in range(10)), Place(1, 2))
     begun = walked(first, 2)
@@ -91,6 +98,15 @@ def test_a_shard_is_another_one_in_each_epoch() -> None:
     assert len(first) == len(second) == 20
     assert first != second
     assert data.position == Position(2)
+
+
+def test_after_its_last_element_a_shard_stands_at_the_next_epoch() -> None:
+    data = shard([1, 2, 3, 4], Place(1, 2), Position(), 0, False)
+    reading = iter(data)
+
+    found = [(next(reading), data.position), (next(reading), data.position)]
+
+    assert found == [(2, Position(0, 2)), (4, Position(1))]
 
 
 def test_a_shard_in_a_loop_goes_on_from_any_step() -> None:

@@ -231,3 +231,25 @@ def test_a_bad_option_is_named() -> None:
         shortform.from_script("train.py", env={"": "x"})
     with pytest.raises(BadInput, match="the script has no name"):
         shortform.from_script("")
+
+
+def test_checkpoints_in_a_claim_are_mounted_into_every_replica() -> None:
+    (found,) = reading("script: train.py\nworkers: 2\ncheckpoints: pvc://work/runs/a\n").jobs
+    made = found.manifest
+
+    for role in made["spec"]["pytorchReplicaSpecs"].values():
+        spec = role["template"]["spec"]
+        (container,) = spec["containers"]
+        assert spec["volumes"] == [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": "work"}}]
+        assert container["volumeMounts"] == [
+            {"name": "checkpoints", "mountPath": "/bireme/checkpoints", "subPath": "runs/a"}
+        ]
+        assert container["env"] == [{"name": "BIREME_CHECKPOINTS", "value": "/bireme/checkpoints"}]
+
+
+@pytest.mark.parametrize("given", ["pvc://", "pvc:///runs", "pvc://Work"])
+def test_a_claim_without_a_name_is_refused(given: str) -> None:
+    (complaint,) = refusal(f"script: train.py\ncheckpoints: {given}\n")
+
+    assert ":2:14 checkpoints: " in complaint
+    assert "pvc://my-claim/some/folder" in complaint

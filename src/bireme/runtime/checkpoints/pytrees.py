@@ -18,7 +18,10 @@ def is_pytree(value: Any) -> bool:
     if jax is None or not hasattr(jax, "Array"):
         return False
     kinds = (jax.Array, jax.ShapeDtypeStruct)
-    return any(isinstance(leaf, kinds) for leaf in jax.tree_util.tree_leaves(value))
+    try:
+        return any(isinstance(leaf, kinds) for leaf in jax.tree_util.tree_leaves(value))
+    except (ValueError, TypeError, RecursionError):
+        return False  # JAX sorts a dict's keys, and a plain tree may have keys that have no order
 
 
 def leaves(value: Any) -> Dict[str, Any]:

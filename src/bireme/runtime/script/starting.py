@@ -42,9 +42,7 @@ def init(
     here = place(os.environ)
     folder = run_folder(here, os.environ, sys.argv[0])
     settings = Settings(
-        checkpoints=checkpoints
-        or os.environ.get("BIREME_CHECKPOINTS", "")
-        or notes.default_checkpoints(folder),
+        checkpoints=checkpoints or given_checkpoints(os.environ) or notes.default_checkpoints(folder),
         every=every,
         keep=_keep(keep, best),
         seed=seed,
@@ -61,6 +59,14 @@ def run_folder(here: Place, environ: Mapping[str, str], script: str) -> str:
         return here.folder
     name = os.path.splitext(os.path.basename(script))[0].strip("-") or "python"
     return os.path.abspath(os.path.join(environ.get("BIREME_RUNS", "bireme-runs"), name))
+
+
+def given_checkpoints(environ: Mapping[str, str]) -> str:
+    """Where the job says that checkpoints are kept; empty if it does not."""
+    given = environ.get("BIREME_CHECKPOINTS", "")
+    # Where no claim can be mounted, its folder is named instead.
+    volume = environ.get("BIREME_VOLUME_CHECKPOINTS", "")
+    return volume if volume and not os.path.isdir(given) else given
 
 
 def _keep(last: int, best: str) -> Keep:
