@@ -124,7 +124,7 @@ class Run:
         """Records numbers of a step: microseconds, never blocks, survives a kill as soon as it returned."""
         self._recorder.scalars(step, scalars)
         # Without what they were computed from: that would stay in memory until the next report.
-        self._last = {name: _detached(value) for name, value in scalars.items()}
+        self._last = {name: x if x.__class__ is float else _detached(x) for name, x in scalars.items()}
         if self._recorder.not_finite is not None and self._settings.stop_on_nan:
             name, where = self._recorder.not_finite
             raise NotFinite(
@@ -308,7 +308,7 @@ class Run:
 
 
 def _detached(value: Values) -> Values:
-    return value if type(value) is float or not hasattr(value, "detach") else value.detach()
+    return value.detach() if hasattr(value, "detach") else value
 
 
 def origin(text: str) -> Tuple[str, Optional[int]]:
