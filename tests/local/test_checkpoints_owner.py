@@ -100,5 +100,5 @@ def test_an_attempt_that_was_replaced_commits_nothing_more(tmp_path: Path) -> No
     said = ran(words(OVERTAKEN, tmp_path))
 
     assert said == (
-        "TOLD step 2 was not saved: a later attempt of this run writes here now; training goes on\n[1]\n"
+        "TOLD step 2 was not saved: another run or a later attempt writes here now; training goes on\n[1]\n"
     )

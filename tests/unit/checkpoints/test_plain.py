@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bireme.runtime.checkpoints import layout
-from bireme.runtime.checkpoints.keeping import Keep, Owner, listed, verified
+from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed, verified
 from bireme.runtime.script.complaints import Complaint
 from tests.unit.checkpoints.building import Heard, keeping
 
@@ -179,3 +179,9 @@ def test_when_one_part_refuses_the_others_are_as_they_were(tmp_path: Path) -> No
 def test_keeping_nothing_is_refused(tmp_path: Path, keep: Keep) -> None:
     with pytest.raises(Complaint), keeping(tmp_path, keep=keep):
         pass
+
+
+@pytest.mark.parametrize("where", ["hdfs://host/folder", "http://host/folder"])
+def test_a_place_of_an_unknown_kind_is_refused(where: str) -> None:
+    with pytest.raises(Complaint, match="checkpoints cannot be kept in"):
+        Checkpoints(where, Owner("run"), Keep(), Heard())

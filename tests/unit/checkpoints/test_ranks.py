@@ -10,7 +10,7 @@ from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed
 from bireme.runtime.checkpoints.writing import Patience
 from tests.unit.checkpoints.building import Heard
 
-SHORT = Patience(to_begin=0.3, to_end=20.0, after_absence=0.01)
+SHORT = Patience(to_begin=0.3, to_end=20.0, when_awaited=0.2, after_absence=0.01)
 
 
 @contextmanager
@@ -100,6 +100,27 @@ def test_a_rank_gives_up_if_rank_0_never_saves(tmp_path: Path) -> None:
         gang[1].save(10, {"x": 1}, {"rank": 1}, {})
 
     assert heard == ["step 10 was not saved: rank 0 did not begin to save it within 0 s; training goes on"]
+
+
+def test_a_loop_does_not_wait_long_for_a_rank_0_that_could_not_begin(tmp_path: Path) -> None:
+    heard = Heard()
+    patience = Patience(to_begin=1000.0, when_awaited=0.2, after_absence=0.01)
+    with ranks(tmp_path, 2, heard, patience=patience) as gang:
+        for step in (10, 20, 30):
+            gang[1].save(step, {"x": 1}, {"rank": 1}, {})
+
+    assert [one.partition(":")[0] for one in heard] == [f"step {step} was not saved" for step in (10, 20, 30)]
+
+
+def test_no_save_is_lost_when_ranks_look_at_each_other_s_files(tmp_path: Path) -> None:
+    heard = Heard()
+    with ranks(tmp_path, 3, heard) as gang:
+        for step in range(150):
+            for rank in (2, 1, 0):
+                gang[rank].save(step, {"x": step}, {"rank": rank}, {})
+
+    assert heard == []
+    assert [one.step for one in listed(str(tmp_path))] == [147, 148, 149]
 
 
 def test_a_rank_that_cannot_write_ends_the_save_of_all(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,35 @@ def test_a_request_to_end_is_answered_by_a_checkpoint(tmp_path: Path) -> None:
     assert ended.value.code == LEFT
     assert steps_in(tmp_path) == [3]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_process_that_the_rank_forked_ends_when_it_is_asked_to(tmp_path: Path) -> None:
+    with opened(tmp_path) as run:
+        run.save(0, count={"step": 0})
+        child = os.fork()
+        if child == 0:
+            while True:  # a signal that comes just before a pause() would not end it
+                time.sleep(0.01)
+        os.kill(child, signal.SIGTERM)
+
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+
+
+def test_a_loop_over_a_shard_goes_on_where_it_was_and_an_evaluation_does_not(tmp_path: Path) -> None:
+    with opened(tmp_path) as run:
+        first = []
+        for step, one in enumerate(run.shard(range(10), start=run.restore())):
+            first.append(one)
+            if step == 3:
+                run.save_now(step)
+                break
+
+    with opened(tmp_path) as run:
+        rest = list(run.shard(range(10), start=run.restore()))
+        whole = list(run.shard(range(10)))
+
+    assert sorted(first + rest) == list(range(10))
+    assert whole == first + rest
 
 
 def test_a_script_with_an_answer_of_its_own_keeps_it(tmp_path: Path) -> None:

@@ -121,8 +121,12 @@ class Staging:
 
     def signed(self) -> Dict[str, int]:
         """The files that are there, and their sizes."""
-        with os.scandir(self.path) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries}
+        files = {}
+        for name in os.listdir(self.path):
+            # Another rank may just have given its file the final name.
+            with contextlib.suppress(FileNotFoundError):
+                files[name] = os.stat(os.path.join(self.path, name)).st_size
+        return files
 
     def read(self, file: str) -> bytes:
         with open(os.path.join(self.path, file), "rb") as opened:

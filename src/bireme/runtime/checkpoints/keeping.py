@@ -19,7 +19,6 @@ from . import (
     capturing,
     choosing,
     layout,
-    owning,
     places,
     reading,
     retaining,
@@ -31,6 +30,7 @@ from .capturing import Captured
 from .choosing import Opened
 from .layout import Array
 from .memory import Memory
+from .owning import Ownership
 from .values import Found as Found
 from .values import Keep as Keep
 from .values import Owner as Owner
@@ -56,7 +56,7 @@ class Checkpoints:
         self._writer = Writer(self._store, owner, tell, patience or Patience())
         self._memory = Memory()
         self._thread: Optional[threading.Thread] = None
-        self._ownership: Optional[owning.Ownership] = None
+        self._ownership: Optional[Ownership] = None
         self._is_meant = False
 
     def save(
@@ -83,12 +83,20 @@ class Checkpoints:
         self.wait()
         self._is_meant = True
         gang = agreeing.gang(self._owner)
-        with choosing.chosen(self._store, self._owner, gang, step, self._tell) as opened:
-            return None if opened is None else _restored(self._store, opened, parts)
+        try:
+            with choosing.chosen(self._store, self._owner, gang, step, self._tell) as opened:
+                return None if opened is None else _restored(self._store, opened, parts)
+        except OSError as error:
+            # To begin anew because the place cannot be reached just now would throw the work away.
+            raise Complaint(
+                f"the checkpoints in {self._where} cannot be read: {error.strerror or error}",
+                "restart when they can, or choose another place to begin anew",
+            ) from error
 
     def wait(self) -> None:
         """Waits until what was saved is on disk."""
         if self._thread is not None:
+            self._writer.hurry()
             self._thread.join()
             self._thread = None
 
@@ -104,7 +112,7 @@ class Checkpoints:
         if self._owner.rank != 0 or self._ownership is not None:
             return True
         try:
-            self._ownership = places.take(self._where, self._owner, self._is_meant, self._tell)
+            self._ownership = places.take(self._store, self._owner, self._is_meant, self._tell)
         except OSError as error:
             self._tell(_failure(step, self._where, error, 0))
             return False

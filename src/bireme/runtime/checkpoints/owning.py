@@ -56,19 +56,23 @@ def take(where: str, owner: Owner, is_meant: bool, tell: Callable[[str], None]) 
     os.makedirs(where, exist_ok=True)
     handle = os.open(os.path.join(where, "owner.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        mark = _locked(where, handle, owner)
-        if mark.run and mark.run != owner.run:
-            if not is_meant:
-                raise Complaint(
-                    f"{where} holds the checkpoints of another run, {mark.run}",
-                    "choose another folder, or call run.restore() first to continue from them",
-                )
-            tell(f"{where} held the checkpoints of run {mark.run}; from now on it is this run's")
-        _write(where, Mark(owner.run, owner.attempt, os.uname().nodename, os.getpid()))
+        _write(where, claim(where, _locked(where, handle, owner), owner, is_meant, tell))
     except BaseException:
         os.close(handle)
         raise
     return Ownership(where, handle)
+
+
+def claim(where: str, mark: Mark, owner: Owner, is_meant: bool, tell: Callable[[str], None]) -> Mark:
+    """The mark that this process may set in place of the one that is there; Complaint if it may not."""
+    if mark.run and mark.run != owner.run:
+        if not is_meant:
+            raise Complaint(
+                f"{where} holds the checkpoints of another run, {mark.run}",
+                "choose another folder, or call run.restore() first to continue from them",
+            )
+        tell(f"{where} held the checkpoints of run {mark.run}; from now on it is this run's")
+    return Mark(owner.run, owner.attempt, os.uname().nodename, os.getpid())
 
 
 def read(where: str) -> Mark:

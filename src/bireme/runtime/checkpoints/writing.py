@@ -27,6 +27,8 @@ class Patience:
 
     to_begin: float = 60.0
     to_end: float = 1800.0
+    when_awaited: float = 5.0
+    """For rank 0 to begin, once the loop of this rank has to wait for it."""
     after_absence: float = 1.0
     """For ranks that did not turn up the last time."""
 
@@ -90,6 +92,11 @@ class Writer:
         self._tell = tell
         self._patience = patience
         self._absent: Set[int] = set()
+        self._awaited_since: Optional[float] = None
+
+    def hurry(self) -> None:
+        """Says that the loop now waits for what is being written."""
+        self._awaited_since = time.monotonic()
 
     def lead(self, load: Load, is_lost: Callable[[], bool]) -> str:
         """Rank 0: writes, waits for the others, makes the checkpoint visible; answers its name."""
@@ -98,7 +105,7 @@ class Writer:
             signatures = {0: _put(place, 0, load)}
             signatures.update(self._gather(place, load))
             if is_lost():
-                raise GivenUp("a later attempt of this run writes here now")
+                raise GivenUp("another run or a later attempt writes here now")
             serial = 1 + max((one.serial for one in self._heads()), default=0)
             head = Head(
                 load.step,
@@ -119,12 +126,16 @@ class Writer:
     def follow(self, load: Load) -> None:
         """Any other rank: writes into the place that rank 0 opened, until that has become a checkpoint."""
         step, attempt, rank = load.step, self._owner.attempt, self._owner.rank
+        self._awaited_since = None
         for wait in _pauses(self._patience.to_end):
             place: Optional[Place] = self._store.find(step, attempt)
             if place is None:
-                if wait > self._patience.to_begin:
+                if self._is_leaderless(wait):
+                    # Its disk may have refused at once; then it has told so, and cannot tell us through it.
+                    self._absent = {0}
                     raise GivenUp(f"rank 0 did not begin to save it within {wait:.0f} s")
                 continue
+            self._absent = set()
             try:
                 _put(place, rank, load)
             except FileNotFoundError:
@@ -138,6 +149,13 @@ class Writer:
             if self._is_over(place, step):
                 return
         raise GivenUp(f"rank 0 did not finish it within {self._patience.to_end:.0f} s")
+
+    def _is_leaderless(self, waited: float) -> bool:
+        since = self._awaited_since
+        if since is None:
+            return waited > self._patience.to_begin
+        limit = self._patience.after_absence if self._absent else self._patience.when_awaited
+        return min(waited, time.monotonic() - since) > limit or waited > self._patience.to_begin
 
     def _is_over(self, place: Place, step: int) -> bool:
         """Waits until the place is gone: True if it became a checkpoint, or nobody writes this step now."""

@@ -10,7 +10,19 @@ import threading
 import time
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    Mapping,
+    Optional,
+    Tuple,
+    Type,
+    Union,
+)
 
 from ..checkpoints.values import Keep, Owner, Restored
 from ..records.writing import Recorder
@@ -23,7 +35,7 @@ from .timing import Every, Timetable, interval
 if TYPE_CHECKING:  # imported when they are used: a script that only reports does not wait for them
     from ..checkpoints.keeping import Checkpoints
     from ..data.ordering import Position
-    from ..data.stepping import Steps
+    from ..data.stepping import Shard, Steps
 
 LEFT = 128 + signal.SIGTERM
 """The exit status of a rank that was asked to end, saved its work and did."""
@@ -71,6 +83,8 @@ class Run:
         self._checkpoints: Optional[Checkpoints] = None
         self._restored: Optional[Restored] = None
         self._steps: Optional[Steps] = None
+        self._walk: Union[Steps, Shard, None] = None
+        """What goes through the data of the training, and knows how far it is."""
         self._offered: Optional[Tuple[int, Dict[str, Any]]] = None
         """The last step that `save` was called with, and its parts; None once it is saved."""
         self._last: Dict[str, Any] = {}  # Any: numbers of any library
@@ -182,8 +196,8 @@ class Run:
     def save_now(self, step: int, **parts: Values) -> None:
         """Saves the parts, due or not; every rank must call it with the same step."""
         own: Dict[str, Any] = {"random": randomness.capture()}
-        if self._steps is not None:
-            own["position"] = self._steps.position.state()
+        if self._walk is not None:
+            own["position"] = self._walk.position.state()
         self._keeping().save(step, parts, own, self._metrics())
         self._timetable.saved()
         self._offered = None
@@ -199,7 +213,7 @@ class Run:
         from ..data import stepping
 
         self._listen()
-        self._steps = stepping.Steps(
+        self._walk = self._steps = stepping.Steps(
             data, self.place, int(start), self._position(), epochs, self._settings.seed
         )
         if self._restored is not None and "random" in self._restored.own:
@@ -207,11 +221,20 @@ class Run:
             randomness.put(self._restored.own["random"])
         return iter(self._steps)
 
-    def shard(self, data: Iterable[Any], shuffle: bool = True) -> Iterable[Any]:
-        """This rank's elements of a sequence or a stream, each of which exactly one rank gets."""
-        from ..data import stepping
+    def shard(self, data: Iterable[Any], shuffle: bool = True, start: Optional[int] = None) -> Iterable[Any]:
+        """This rank's elements of a sequence or a stream, each of which exactly one rank gets.
 
-        return stepping.shard(data, self.place, self._position(), self._settings.seed, shuffle)
+        With what `restore` gave as `start`, a loop over it goes on where it was; otherwise, as for an
+        evaluation, it begins at the beginning. `run.steps(run.shard(data), start=start)` counts the steps.
+        """
+        from ..data import stepping
+        from ..data.ordering import Position
+
+        here = Position() if start is None else self._position()
+        made = stepping.shard(data, self.place, here, self._settings.seed, shuffle)
+        if start is not None:
+            self._walk = made
+        return made
 
     # --- The end ------------------------------------------------------------------------------------------
 
@@ -220,6 +243,8 @@ class Run:
         if self._closed:
             return
         self._closed = True
+        if self._steps is not None:
+            self._steps.close()
         if self._checkpoints is not None:
             self._checkpoints.close()
         self._recorder.close()
@@ -296,8 +321,14 @@ class Run:
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             return  # the script has an answer of its own
 
+        rank = os.getpid()
+
         def leave(number: int, frame: Optional[FrameType]) -> None:
-            self._timetable.leave()
+            if os.getpid() == rank:
+                self._timetable.leave()
+            else:  # a process that the rank has forked: it saves nothing, so it ends
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
 
         self._handler = signal.signal(signal.SIGTERM, leave)
 
