@@ -59,7 +59,7 @@ clean:                              ## Removes the environment and everything th
 
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links pyproject.toml
-ALL_FRAMEWORKS := --extra jax --extra mpi --extra paddle --extra tensorboard --extra tensorflow --extra torch --extra xgboost
+ALL_FRAMEWORKS := --extra jax --extra mpi --extra paddle --extra s3 --extra s3-server --extra tensorboard --extra tensorflow --extra torch --extra xgboost
 
 $(STAMPS)/uv:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Bireme needs Python 3.11, this is " + sys.version'
