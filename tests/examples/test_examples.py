@@ -30,6 +30,12 @@ EXPECTED = {
     "paddle/paddlejob.yaml": ("paddle", r"2"),
     "job/job.yaml": ("numpy", r"accuracy: 1\.00"),
     "job-indexed/job.yaml": ("python", r"index 2: rate"),
+    "numpy-resume/job.yaml": (
+        "numpy",
+        r"weights after 500 steps: \[(3\.0|2\.9)\d+, -(1\.0|0\.9)\d+, (2\.0|1\.9)\d+\]",
+    ),
+    "jax-resume/jaxjob.yaml": ("jax", r"process 1 of 2: accuracy 0\.9[5-9]\d*, weights"),
+    "tensorflow-resume/tfjob.yaml": ("tensorflow", r"worker 1 of 2: accuracy 0\.9[5-9]\d*, weights"),
 }
 
 
@@ -50,7 +56,7 @@ def test_every_manifest_below_examples_is_expected_here() -> None:
 @pytest.mark.parametrize("manifest", EXPECTED)
 def test_an_example_succeeds_and_says_what_it_should(bireme: Bireme, manifest: str) -> None:
     need, says = EXPECTED[manifest]
-    if not _is_there(need):
+    if not is_there(need):
         pytest.skip(f"{need} is not installed on this machine; `make frameworks` installs it")
 
     done = bireme("run", "-f", str(EXAMPLES / manifest))
@@ -60,7 +66,7 @@ def test_an_example_succeeds_and_says_what_it_should(bireme: Bireme, manifest: s
     assert bireme.leftovers() == []
 
 
-def _is_there(need: str) -> bool:
+def is_there(need: str) -> bool:
     if need == "python":
         return True
     return shutil.which(need) is not None if need == "mpirun" else importlib.util.find_spec(need) is not None
@@ -68,7 +74,7 @@ def _is_there(need: str) -> bool:
 
 @pytest.mark.frameworks
 def test_a_second_run_of_a_script_is_forked_from_a_warm_interpreter(bireme: Bireme) -> None:
-    if not _is_there("torch"):
+    if not is_there("torch"):
         pytest.skip("torch is not installed on this machine; `make torch` installs it")
     script = str(EXAMPLES / "pytorch-digits" / "train.py")
 

@@ -2,6 +2,7 @@
 
 Only the way to a running rank is under test. The compiled part of Horovod is not built, so the ranks add
 nothing up with it: through MPI they exchange data with mpi4py, through Gloo with the server of the launcher.
+The last two tests have the manifest of docs/script.md, and scripts that ask Bireme for their place and work.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from bireme.model.status import Phase
-from tests.local.harness import Bireme
+from tests.local.harness import Bireme, kill, until
 
 HOROVOD = Path(sys.prefix) / "horovod"
 V1, V2BETA1 = "v1", "v2beta1"
 HOSTS = ("--hostfile", "/etc/mpi/hostfile")
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "script.md"
+GLOO = 'horovodrun, -np, "2", --gloo, --hostfile, /etc/mpi/hostfile, python, train.py'
+MPIRUN = 'mpirun, --allow-run-as-root, -np, "2", python, train.py'
 ELASTIC = ("--min-np", "2", "--host-discovery-script", "/etc/mpi/discover_hosts.sh")
 
 pytestmark = [
@@ -105,6 +110,25 @@ while time.monotonic() < end:
         sys.exit(3)
     time.sleep(0.05)
 """
+PLACED = """
+import os
+import bireme
+with bireme.init() as run:
+    os.write(1, f"rank {run.rank} of {run.world_size}, here {run.local_rank}.\\n".encode())
+"""
+RESUMING = """
+import os, pathlib, time
+import bireme
+with bireme.init(every=10) as run:
+    start = run.restore(sum=0)
+    total = start.values.get("sum", 0)
+    pathlib.Path(f"pid-{run.rank}").write_text(str(os.getpid()))
+    for step, number in run.steps(range(200), start=start):
+        total += number // 2
+        run.save(step, sum=total)
+        time.sleep(0.03)
+    os.write(1, f"rank {run.rank} of {run.world_size} in attempt {run.attempt}: {total}.\\n".encode())
+"""
 
 
 @pytest.fixture
@@ -158,6 +182,49 @@ def test_a_rank_that_fails_under_horovodrun_fails_the_job_and_ends_the_others(
     assert "rank 1 gives up." in done.stdout
     assert horovodrun.status("hvd").phase is Phase.FAILED
     assert horovodrun.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    "command", [GLOO, GLOO.replace("gloo", "mpi"), MPIRUN], ids=["gloo", "mpi", "mpirun"]
+)
+def test_a_script_finds_its_rank_under_either_launcher(horovodrun: Bireme, command: str) -> None:
+    horovodrun.write("train.py", PLACED)
+    manifest = _documented(command.replace('"2"', '"4"')).replace("slotsPerWorker: 1", "slotsPerWorker: 2")
+    horovodrun.write("job.yaml", manifest)
+
+    done = horovodrun("run", "-f", "job.yaml")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = sorted(re.findall(r"rank (\d of \d), here (\d)\.", done.stdout))
+    assert said == [("0 of 4", "0"), ("1 of 4", "1"), ("2 of 4", "0"), ("3 of 4", "1")]
+
+
+@pytest.mark.parametrize("command", [GLOO, MPIRUN], ids=["gloo", "mpirun"])
+def test_a_script_goes_on_after_a_lost_rank_under_either_launcher(horovodrun: Bireme, command: str) -> None:
+    horovodrun.write("train.py", RESUMING)
+    horovodrun.write("job.yaml", _documented(command))
+
+    begun = horovodrun("run", "-f", "job.yaml", "--detach")
+    checkpoints = horovodrun.run("horovod").path / "checkpoints"
+    until(lambda: any(checkpoints.glob("step-*")), "the first checkpoint is there")
+    kill(int((horovodrun.folder / "pid-1").read_text()))
+    until(lambda: horovodrun.status("horovod").phase.is_final, "the job ends")
+
+    logs = horovodrun("logs", "horovod").stdout
+    assert begun.returncode == 0, begun.stderr
+    assert horovodrun.status("horovod").phase is Phase.SUCCEEDED, logs
+    assert re.search(r"goes on after step \d*9, from step-", logs), logs
+    said = sorted(re.findall(r"rank (\d of \d in attempt \d: \d+)\.", logs))
+    assert said == ["0 of 2 in attempt 1: 4950", "1 of 2 in attempt 1: 4950"]
+
+
+def _documented(command: str) -> str:
+    """The manifest of the document, with another command."""
+    section = DOCUMENT.read_text().partition("## Horovod")[2].partition("\n## ")[0]
+    block = re.search(r"^    apiVersion:.*?(?=^\S)", section, re.DOTALL | re.MULTILINE)
+    assert block is not None
+    assert GLOO in block[0]
+    return textwrap.dedent(block[0]).replace(GLOO, command)
 
 
 def _manifest(version: str, words: tuple[str, ...]) -> str:

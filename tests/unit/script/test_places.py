@@ -114,6 +114,13 @@ def test_a_parameter_server_is_not_a_rank() -> None:
     assert (found.rank, found.world_size) == (1, 2)
 
 
+def test_a_rank_that_has_its_launchers_environment_is_still_a_worker() -> None:
+    ranks = {"HOROVOD_RANK": "0", "HOROVOD_SIZE": "2"}
+
+    assert place({**ranks, "BIREME_ROLE": "launcher"}).role == "worker"
+    assert place({"BIREME_ROLE": "launcher"}).role == "launcher"
+
+
 def test_a_run_of_ours_has_a_name_a_folder_and_an_attempt() -> None:
     found = place(
         {

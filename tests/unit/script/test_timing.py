@@ -100,6 +100,21 @@ def test_who_leaves_first_takes_everybody_along_to_the_same_step(tmp_path: Path,
     assert second.is_last(10 + AHEAD)
 
 
+def test_a_rank_that_was_started_again_stays_although_the_old_ones_left(tmp_path: Path, clock: Clock) -> None:
+    old = ranks(tmp_path, Interval(steps=1000), clock)
+    old[0].leave()
+    assert not old[0].is_last(5)
+    clock.now += 1
+
+    new = ranks(tmp_path, Interval(steps=1000), clock)
+
+    assert not any(one.is_last(step) for step in range(5, 20) for one in new)
+    assert old[1].is_last(5 + AHEAD)
+    new[1].leave()
+    assert not new[1].is_last(20)
+    assert new[0].is_last(20 + AHEAD)
+
+
 def test_a_rank_alone_leaves_at_once(clock: Clock) -> None:
     table = Timetable(Interval(steps=1000), 0, 1, None, clock)
     assert not table.is_last(3)

@@ -63,7 +63,13 @@ def build(parts: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     for optimizer in unbuilt:
         model = owners.get(id(optimizer)) or (next(iter(models.values())) if len(models) == 1 else None)
         if model is not None and model.trainable_variables and _is_trained(saved):
-            optimizer.build(model.trainable_variables)
+            try:
+                optimizer.build(model.trainable_variables)
+            except RuntimeError as error:  # only the script knows its strategy
+                raise Complaint(
+                    f"the variables of {type(optimizer).__name__} cannot be made here: {error}",
+                    "before restore: with strategy.scope(): optimizer.build(model.trainable_variables)",
+                ) from error
 
 
 def refuse_differences(name: str, part: Any, saved: Any) -> None:

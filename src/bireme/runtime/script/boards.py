@@ -9,13 +9,20 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from typing import Optional
+from typing import NamedTuple, Optional
 
 AHEAD = 2
 _SIZE = mmap.PAGESIZE
-_STEP = struct.Struct("<q")
+_ENTRY = struct.Struct("<qd")
 _NOTHING = 0
 """What a fresh page holds; so steps are written one higher."""
+
+
+class Entry(NamedTuple):
+    """A step, and when it was written, by a clock that all processes of the machine share."""
+
+    step: int
+    written: float
 
 
 class Board:
@@ -26,12 +33,12 @@ class Board:
         # A new attempt has a new page: what was due in the old one is not due again.
         self._page = _mapped(os.path.join(folder, f".board-{launch}"))
 
-    def read(self, slot: int) -> Optional[int]:
-        found = _STEP.unpack_from(self._page, slot * _STEP.size)[0]
-        return None if found == _NOTHING else found - 1
+    def read(self, slot: int) -> Optional[Entry]:
+        step, written = _ENTRY.unpack_from(self._page, slot * _ENTRY.size)
+        return None if step == _NOTHING else Entry(step - 1, written)
 
-    def write(self, slot: int, step: int) -> None:
-        _STEP.pack_into(self._page, slot * _STEP.size, step + 1)
+    def write(self, slot: int, step: int, now: float) -> None:
+        _ENTRY.pack_into(self._page, slot * _ENTRY.size, step + 1, now)
 
     def close(self) -> None:
         self._page.close()

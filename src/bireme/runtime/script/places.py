@@ -66,6 +66,8 @@ def place(environ: Environ) -> Place:
     if launcher == "tensorflow":
         role = _task(environ)[0]
         trains = role in _TRAINING_ROLES
+    if role == "launcher" and launcher in ("horovodrun", "mpirun"):
+        role = "worker"  # it hands its own environment on to the ranks
     inside = "BIREME_ATTEMPT" in environ
     return Place(
         rank=rank,

@@ -50,7 +50,7 @@ class Timetable:
             )
         self._wanted, self._rank, self._alone, self._board = wanted, rank, world_size == 1, board
         self._clock = clock
-        self._saved_at = clock()
+        self._began = self._saved_at = clock()
         self._leaving = False
 
     def leave(self) -> None:
@@ -66,12 +66,14 @@ class Timetable:
         if self._board is None:
             return self._leaving and self._alone
         agreed = self._board.read(_LAST)
-        if agreed is None:
-            if not self._leaving:
-                return False
-            agreed = step if self._alone else step + AHEAD
-            self._board.write(_LAST, agreed)
-        return step >= agreed
+        # Who was started again after the others were asked to leave was not asked.
+        if agreed is not None and agreed.written >= self._began:
+            return step >= agreed.step
+        if not self._leaving:
+            return False
+        last = step if self._alone else step + AHEAD
+        self._board.write(_LAST, last, self._clock())
+        return step >= last
 
     def is_due(self, step: int) -> bool:
         """Whether this step is saved because the interval is over."""
@@ -80,10 +82,10 @@ class Timetable:
         if self._alone or self._board is None:
             return self._is_time()
         agreed = self._board.read(_DUE)
-        if self._rank == 0 and (agreed is None or step > agreed) and self._is_time():
-            self._board.write(_DUE, step + AHEAD)
+        if self._rank == 0 and (agreed is None or step > agreed.step) and self._is_time():
+            self._board.write(_DUE, step + AHEAD, self._clock())
             self._saved_at = self._clock()
-        return agreed == step
+        return agreed is not None and agreed.step == step
 
     def saved(self) -> None:
         self._saved_at = self._clock()
