@@ -4,7 +4,16 @@ import importlib
 
 from tools.testcluster.places import ClusterError
 
-for name in ("cli", "launch", "restart", "overhead", "report", "checkpoint", "controller.__main__", "start.__main__"):
+for name in (
+    "cli",
+    "launch",
+    "restart",
+    "overhead",
+    "report",
+    "checkpoint",
+    "controller.__main__",
+    "start.__main__",
+):
     print(f"\n== benchmarks.{name.removesuffix('.__main__')}", flush=True)
     try:
         importlib.import_module(f"benchmarks.{name}").main()
