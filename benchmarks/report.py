@@ -133,8 +133,8 @@ def _recorder(folder: str) -> tuple[Report, End]:
 
 
 def _event_file_writer(folder: str) -> tuple[Report, End]:
-    from tensorboard.compat.proto import event_pb2, summary_pb2  # type: ignore[import-not-found]
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-not-found]
+    from tensorboard.compat.proto import event_pb2, summary_pb2  # type: ignore[import-untyped]
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
 
     writer: Any = EventFileWriter(folder)
 

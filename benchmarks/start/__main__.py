@@ -1,6 +1,6 @@
 """How soon does a job do its first step on real nodes, and how soon does it go on after a rank was killed.
 
-    python -m benchmarks.start [--rounds 3] [--pods 2 8] [--kills 3] [--torch]
+    python -m benchmarks.start [--rounds 3] [--pods 2 8] [--kills 3] [--power-cut] [--torch]
 
 Both operators serve the same cluster of two nodes in turn, with the same manifests. An all-reduce over plain
 sockets is timed, so that no framework's import hides the difference; --torch times torch's too. A rank is
@@ -14,10 +14,12 @@ import argparse
 from benchmarks.rounds import interleaved, median, ratio_line
 from benchmarks.start import fields
 from benchmarks.start.fields import OPERATORS, Field
-from benchmarks.start.measuring import after_kill, after_loss, first_step
+from benchmarks.start.measuring import after_kill, after_loss, after_power_cut, first_step
 
 GOAL = 2.0
 TORCH = "torchreduce.py"
+POWER_PATIENCE = 120.0
+"""Seconds that a job has to come back after a power cut; one that does not takes infinitely long."""
 
 
 def main() -> None:
@@ -53,6 +55,12 @@ def _turn(field: Field, name: str, chosen: argparse.Namespace) -> dict[str, floa
             first_step(field, job, 2)
             times[f"{role}'s pod lost to next step, 2 pods"] = after_loss(field, job, 2, role)
             field.remove(job)
+        if chosen.power_cut:
+            first_step(field, "cut", 2)
+            times["a node's power cut to next step, 2 pods"] = after_power_cut(
+                field, "cut", 2, POWER_PATIENCE
+            )
+            field.remove("cut")
         if chosen.torch:
             times["create to torch's first all-reduce, 2 pods"] = first_step(field, "start-torch", 2, TORCH)
             field.remove("start-torch")
@@ -66,6 +74,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pods", type=int, nargs="+", default=[2, 8])
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--power-cut", action="store_true", help="also cut the power of a node")
     parser.add_argument("--torch", action="store_true")
     return parser.parse_args()
 

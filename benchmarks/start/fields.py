@@ -64,6 +64,23 @@ class Field:
         if not processes.until(lambda: not self.line.get(pods)["items"], PATIENCE):
             raise SystemExit(f"the pods of {name} did not go within {PATIENCE:.0f} s")
 
+    def node_of(self, pod: str) -> str:
+        return str(self.line.get(f"/api/v1/namespaces/default/pods/{pod}")["spec"]["nodeName"])
+
+    def cut_power(self, node: str) -> None:
+        clusters.kill_node(NAME, node)
+
+    def give_power(self, node: str) -> None:
+        """Start a node again, and wait until it may have pods."""
+        clusters.start_node(NAME, node)
+
+        def is_ready() -> bool:
+            conditions = self.line.get(f"/api/v1/nodes/{node}")["status"]["conditions"]
+            return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+        if not processes.until(is_ready, PATIENCE):
+            raise SystemExit(f"{node} was not ready again within {PATIENCE:.0f} s")
+
     def _kubectl(self, *words: str, stdin: str = "") -> None:
         command = [str(clusters.kubectl()), f"--kubeconfig={self.kubeconfig}", *words]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True)

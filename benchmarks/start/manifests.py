@@ -13,9 +13,9 @@ FRAMEWORKS = "/frameworks"
 
 def job(name: str, pods: int, script: str, folder: Path) -> dict[str, Any]:
     """One job with a master; the same manifest for every operator."""
-    specs = {"Master": _role(1, script, folder)}
+    specs = {"Master": _role(name, 1, script, folder)}
     if pods > 1:
-        specs["Worker"] = _role(pods - 1, script, folder)
+        specs["Worker"] = _role(name, pods - 1, script, folder)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -24,7 +24,7 @@ def job(name: str, pods: int, script: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def _role(replicas: int, script: str, folder: Path) -> dict[str, Any]:
+def _role(name: str, replicas: int, script: str, folder: Path) -> dict[str, Any]:
     container = {
         "name": "pytorch",
         "image": PYTHON,
@@ -39,5 +39,16 @@ def _role(replicas: int, script: str, folder: Path) -> dict[str, Any]:
         {"name": "bench", "hostPath": {"path": str(folder)}},
         {"name": "frameworks", "hostPath": {"path": sysconfig.get_paths()["purelib"]}},
     ]
-    spec = {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 1}
-    return {"replicas": replicas, "restartPolicy": "OnFailure", "template": {"spec": spec}}
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"job": name}}}
+    spec = {
+        "containers": [container],
+        "volumes": volumes,
+        "terminationGracePeriodSeconds": 1,
+        "affinity": {
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+            }
+        },
+    }
+    template = {"metadata": {"labels": {"job": name}}, "spec": spec}
+    return {"replicas": replicas, "restartPolicy": "OnFailure", "template": template}

@@ -46,7 +46,24 @@ def after_loss(field: Field, name: str, pods: int, role: str) -> float:
     return _recovery(field, pods, lose)
 
 
-def _recovery(field: Field, pods: int, disturb: Callable[[], None]) -> float:
+def after_power_cut(field: Field, name: str, pods: int, patience: float) -> float:
+    """Seconds from the power cut of the worker's node to the next all-reduce; infinite if none comes."""
+    node = field.node_of(f"{name}-worker-0")
+    if node == field.node_of(f"{name}-master-0"):
+        raise SystemExit(f"both pods of {name} are on {node}")
+    try:
+        return _recovery(field, pods, lambda: field.cut_power(node), patience)
+    except TooLong:
+        return float("inf")
+    finally:
+        field.give_power(node)
+
+
+class TooLong(SystemExit):
+    """What was waited for did not come."""
+
+
+def _recovery(field: Field, pods: int, disturb: Callable[[], None], patience: float = PATIENCE) -> float:
     marks = field.folder / "marks"
     before = len(_steps(marks / "1"))
     if not until(lambda: len(_steps(marks / "1")) > before + STRIDE, PATIENCE):
@@ -54,7 +71,7 @@ def _recovery(field: Field, pods: int, disturb: Callable[[], None]) -> float:
     began = time.time()
     disturb()
     # The others may step once more; whoever steps after a pause longer than any step is in the next attempt.
-    return _all_stepped(marks, pods, after=_last_step(marks, began)) - began
+    return _all_stepped(marks, pods, _last_step(marks, began), patience) - began
 
 
 def _last_step(marks: Path, began: float) -> float:
@@ -68,13 +85,13 @@ def _last_step(marks: Path, began: float) -> float:
     return last
 
 
-def _all_stepped(marks: Path, pods: int, after: float) -> float:
+def _all_stepped(marks: Path, pods: int, after: float, patience: float = PATIENCE) -> float:
     def firsts() -> list[float]:
         found = [next((at for at in _steps(marks / str(rank)) if at > after), None) for rank in range(pods)]
         return [one for one in found if one is not None]
 
-    if not until(lambda: len(firsts()) == pods, PATIENCE):
-        raise SystemExit(f"only {len(firsts())} of {pods} ranks made a step within {PATIENCE:.0f} s")
+    if not until(lambda: len(firsts()) == pods, patience):
+        raise TooLong(f"only {len(firsts())} of {pods} ranks made a step within {patience:.0f} s")
     return max(firsts())
 
 
