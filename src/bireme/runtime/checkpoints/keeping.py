@@ -28,7 +28,7 @@ from . import (
 from . import parts as restoring
 from .capturing import Captured
 from .choosing import Opened
-from .layout import Array
+from .layout import Array, Sheet
 from .memory import Memory
 from .owning import Ownership
 from .values import Found as Found
@@ -208,12 +208,18 @@ def _restored(shelf: Store, opened: Opened, parts: Mapping[str, Any]) -> Restore
     give = restoring.giving(opened.common.arrays, opened.common_data, spread)
     tensorflows.build(wanted, {name: restoring.names(saved[name]) for name in wanted})
     plans = [restoring.plan(name, part, saved[name], give) for name, part in wanted.items()]
-    own: Dict[str, Any] = {}
+    own, of_first = {}, {}
     if opened.mine is not None:
-        mine = restoring.giving(opened.mine.arrays, opened.mine_data, {})
-        own = restoring.owned(trees.decode(opened.mine.own, mine))
+        own = _own(opened.mine, opened.mine_data)
+    else:
+        of_first = _own(opened.common, opened.common_data)
     values = restoring.carry_out(plans)
-    return Restored(opened.head.step, values, own, opened.head.world_size, opened.name)
+    return Restored(opened.head.step, values, own, opened.head.world_size, opened.name, of_first)
+
+
+def _own(sheet: Sheet, data: Any) -> Any:
+    """What a rank saved as its own: a dict."""
+    return restoring.owned(trees.decode(sheet.own, restoring.giving(sheet.arrays, data, {})))
 
 
 def _failure(step: int, where: str, error: OSError, size: int) -> str:

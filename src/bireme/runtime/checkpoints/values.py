@@ -50,6 +50,8 @@ class Restored:
     own: Dict[str, Any]
     world_size: int
     name: str
+    of_first: Dict[str, Any] = field(default_factory=dict)
+    """What rank 0 saved as its own, for a rank that saved none: there were fewer ranks then."""
 
 
 class Torn(Exception):

@@ -311,8 +311,19 @@ class Run:
     def _position(self) -> Position:
         from ..data.ordering import Position, position
 
-        state = self._restored.own.get("position") if self._restored is not None else None
-        return position(state) if state else Position()
+        found = self._restored
+        state = found.own.get("position") if found is not None else None
+        if state or found is None:
+            return position(state) if state else Position()
+        # There were fewer ranks then. All of them stood at the same place, unless each loader kept its own.
+        state = found.of_first.get("position")
+        here = position(state) if state else Position()
+        if here.world == self.world_size:
+            raise Complaint(
+                f"checkpoint {found.name} does not know where the loader of rank {self.rank} was",
+                "every rank must call save; go on from another checkpoint, or start a new run",
+            )
+        return here
 
     def _listen(self) -> None:
         """From now on a polite request to end is answered by a last checkpoint."""
