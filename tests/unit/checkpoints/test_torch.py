@@ -141,6 +141,17 @@ def test_an_optimizer_of_other_parameters_is_refused_before_the_model_is_touched
     assert all(torch.equal(before[name], value) for name, value in here["model"].state_dict().items())
 
 
+def test_an_optimizer_of_another_kind_is_refused(tmp_path: Path) -> None:
+    saved = parts()
+    trained(**saved, steps=1)
+    other = torch.optim.SGD(saved["model"].parameters(), lr=0.1, momentum=0.9)
+    with keeping(tmp_path) as checkpoints:
+        checkpoints.save(1, saved, {}, {})
+
+        with pytest.raises(Complaint, match=r"another optimizer than was saved: .*betas.*momentum"):
+            checkpoints.restore({"optimizer": other})
+
+
 def test_tied_weights_are_written_once(tmp_path: Path) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(500, 500, bias=False), torch.nn.Linear(500, 500, bias=False))
     model[1].weight = model[0].weight

@@ -83,6 +83,12 @@ def test_the_ranks_of_every_launcher(
         pytest.param({"RANK": "one", "WORLD_SIZE": "two"}, id="words"),
         pytest.param({"TF_CONFIG": "{not json"}, id="broken TF_CONFIG"),
         pytest.param({"TF_CONFIG": "[]"}, id="TF_CONFIG of another shape"),
+        pytest.param({"TF_CONFIG": '{"task": "worker"}'}, id="TF_CONFIG with a task of another shape"),
+        pytest.param(tensorflow("worker", 0, {"worker": 3}), id="TF_CONFIG with a number of workers"),
+        pytest.param(tensorflow("worker", 5), id="a worker outside of its cluster"),
+        pytest.param(
+            {"TF_CONFIG": '{"task": {"type": "worker", "index": "x"}}'}, id="a worker without a number"
+        ),
         pytest.param({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, id="no step of Slurm"),
         pytest.param(
             {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_STEP_ID": "4294967291"},
@@ -105,6 +111,12 @@ def test_the_innermost_launcher_knows_the_ranks() -> None:
     }
 
     assert ranks(place(torchrun_on_each_node)) == ("torchrun", 5, 8, 1, 4)
+
+
+def test_an_evaluator_is_not_a_rank_though_the_cluster_does_not_know_it() -> None:
+    found = place(tensorflow("evaluator", 0))
+
+    assert (found.role, found.trains, found.rank, found.world_size) == ("evaluator", False, 0, 1)
 
 
 def test_a_parameter_server_is_not_a_rank() -> None:

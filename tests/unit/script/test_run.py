@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 import bireme
-from bireme.runtime.checkpoints import keeping
 from bireme.runtime.checkpoints.values import Keep
 from bireme.runtime.records import reading
 from bireme.runtime.records.layout import Scalars
@@ -22,21 +22,7 @@ from bireme.runtime.script.complaints import Complaint, NotFinite
 from bireme.runtime.script.places import Place
 from bireme.runtime.script.run import LEFT, Run, Settings, origin
 from bireme.runtime.script.starting import run_folder
-from bireme.runtime.script.timing import Every
-
-
-def opened(
-    folder: Path, *, every: Every = 5, stop_on_nan: bool = False, origin: str = "", run: str = "train-abcd"
-) -> Run:
-    place = Place(run=run, folder=str(folder))
-    settings = Settings(
-        str(folder / "checkpoints"), Keep(), every=every, stop_on_nan=stop_on_nan, origin=origin
-    )
-    return Run(place, str(folder), settings)
-
-
-def steps_in(folder: Path) -> list[int]:
-    return [one.step for one in keeping.listed(str(folder / "checkpoints"))]
+from tests.unit.script.opening import opened, steps_in
 
 
 def test_what_was_reported_can_be_read_by_others_at_once(tmp_path: Path) -> None:
@@ -86,30 +72,6 @@ def test_a_second_run_goes_on_after_the_last_step(tmp_path: Path) -> None:
     assert torch.equal(other.weight, model.weight)
 
 
-def test_random_numbers_and_data_go_on_where_they_were(tmp_path: Path) -> None:
-    def losses(run: Run, stop_after: int) -> list[tuple[int, list[int], float]]:
-        loader = DataLoader(TensorDataset(torch.arange(40)), batch_size=4, shuffle=True)
-        start = run.restore()
-        found = []
-        torch.rand(int(start))  # whatever happens in between
-        for step, (batch,) in run.steps(loader, start=start, epochs=2):
-            found.append((step, batch.tolist(), torch.rand(1).item()))
-            run.save(step)
-            if step == stop_after:
-                break
-        run.close()
-        return found
-
-    torch.manual_seed(1)
-    undisturbed = losses(opened(tmp_path / "a", run="a"), stop_after=99)
-    torch.manual_seed(1)
-    first = losses(opened(tmp_path / "b", run="b"), stop_after=12)
-    second = losses(opened(tmp_path / "b", run="b"), stop_after=99)
-
-    assert [step for step, _, _ in second] == list(range(10, 20))
-    assert first[:10] + second == undisturbed
-
-
 def test_a_request_to_end_is_answered_by_a_checkpoint(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
 
@@ -143,21 +105,29 @@ def test_a_process_that_the_rank_forked_ends_when_it_is_asked_to(tmp_path: Path)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
 
 
-def test_a_loop_over_a_shard_goes_on_where_it_was_and_an_evaluation_does_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [numpy.int64(7), torch.tensor(7), 7])
+def test_a_step_may_be_a_number_of_any_library(tmp_path: Path, step: int) -> None:
     with opened(tmp_path) as run:
-        first = []
-        for step, one in enumerate(run.shard(range(10), start=run.restore())):
-            first.append(one)
-            if step == 3:
-                run.save_now(step)
-                break
+        run.save(step, count=1)
 
-    with opened(tmp_path) as run:
-        rest = list(run.shard(range(10), start=run.restore()))
-        whole = list(run.shard(range(10)))
+    assert steps_in(tmp_path) == [7]
 
-    assert sorted(first + rest) == list(range(10))
-    assert whole == first + rest
+
+def test_what_is_not_a_rank_leaves_saving_to_the_workers(tmp_path: Path) -> None:
+    settings = Settings(str(tmp_path / "checkpoints"), Keep(), every=1)
+    with Run(Place(role="evaluator", trains=False), str(tmp_path), settings) as run:
+        run.save(0, count=1)
+        run.save_now(1, count=1)
+
+    assert steps_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("step", [-1, 1.5, "x", None])
+def test_what_is_not_the_number_of_a_step_is_refused(tmp_path: Path, step: int) -> None:
+    with opened(tmp_path) as run, pytest.raises(Complaint, match="not the number of a step"):
+        run.save(step, count=1)
+    with opened(tmp_path) as run, pytest.raises(Complaint, match="not the number of a step"):
+        run.save_now(step, count=1)
 
 
 def test_a_script_with_an_answer_of_its_own_keeps_it(tmp_path: Path) -> None:
@@ -257,6 +227,9 @@ def test_init_gives_the_same_run_until_it_is_closed(tmp_path: Path, monkeypatch:
     [
         ({"every": 0}, "every"),
         ({"keep": 0}, "at least one"),
+        ({"keep": "3"}, "at least one"),
+        ({"best": 3}, "loss:min"),
+        ({"checkpoints": "ftp://host/folder"}, "a folder, or one of s3"),
         ({"best": "loss"}, "loss:min"),
         ({"best": "loss:least"}, "loss:min"),
     ],
@@ -270,10 +243,60 @@ def test_bad_options_are_refused_with_an_example(
         bireme.init(**options)  # type: ignore[arg-type]
 
 
-def test_without_a_platform_the_run_is_kept_beside_the_work() -> None:
-    found = run_folder(Place(), {"BIREME_RUNS": "/runs"}, "/home/me/train.py")
+@pytest.mark.parametrize(
+    ("script", "session", "name"),
+    [
+        ("/home/me/train.py", "", "train"),
+        ("-c", "", "c"),
+        ("", "", "python"),
+        ("/home/me/package/__main__.py", "", "package"),
+        ("/lib/ipykernel_launcher.py", "/home/me/digits.ipynb", "digits"),
+        ("/lib/ipykernel_launcher.py", "", "notebook"),
+    ],
+)
+def test_without_a_platform_the_run_is_kept_beside_the_work(script: str, session: str, name: str) -> None:
+    environ = {"BIREME_RUNS": "/runs", "JPY_SESSION_NAME": session}
 
-    assert found == "/runs/train"
+    assert run_folder(Place(), environ, script) == f"/runs/{name}"
+
+
+def test_checkpoints_may_be_kept_in_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    for where in (tmp_path / "checkpoints", "~/checkpoints"):
+        with bireme.init(checkpoints=where) as run:
+            run.save(run.restore(), count=1)
+
+    assert steps_in(tmp_path) == [0, 1]
+
+
+def test_a_run_whose_folder_was_removed_makes_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path / "run") as run:
+        for step in range(12):
+            run.report(step, loss=1.0)
+            run.save(step, count=step)
+            if step == 6:
+                shutil.rmtree(tmp_path / "run")
+
+    (file,) = reading.files(str(tmp_path / "run" / "metrics"))
+    records = [one for one in reading.Reader(file.path).read() if isinstance(one, Scalars)]
+    assert "was removed" in capsys.readouterr().err
+    assert (steps_in(tmp_path / "run"), [one.step for one in records]) == ([9, 11], [10, 11])
+    assert (tmp_path / "run" / "checkpoints" / "owner.json").exists()
+
+
+def test_what_is_reported_after_the_end_is_refused_with_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path) as run:
+        run.report(1, loss=1.0)
+
+    run.report(2, loss=1.0)
+
+    assert "after the run was closed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,10 @@ class Claim:
         self._bucket = bucket
         self._mark = mark
 
+    def is_held(self) -> bool:
+        """False in a process that was forked."""
+        return self._mark.pid == os.getpid()
+
     def is_lost(self, attempt: int) -> bool:
         return _marked(self._bucket) != self._mark
 

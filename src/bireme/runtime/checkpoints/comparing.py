@@ -57,6 +57,7 @@ def refuse_other_parameters(
             f"and {_counts(counts)} here",
             "nothing was restored; give it the same parameters in the same groups",
         )
+    _refuse_other_kind(name, saved["param_groups"], here["param_groups"])
     parameters = [one for group in getattr(optimizer, "param_groups", ()) for one in group["params"]]
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
     found = []
@@ -67,6 +68,21 @@ def refuse_other_parameters(
                 found.append(f"{key} of parameter {number} is {there} in the checkpoint and {now} here")
     if found:
         raise Complaint(f"{name} is not what was saved: {_list(found)}", "nothing was restored")
+
+
+def _refuse_other_kind(name: str, saved: Any, here: Any) -> None:
+    """Raises Complaint if an optimizer has settings that the saved one had not, and the other way round.
+
+    Another version of the same optimizer has more of them, or fewer; a scheduler adds its own.
+    """
+    there = {key for group in saved for key in group if key != "initial_lr"}
+    now = {key for group in here for key in group if key != "initial_lr"}
+    if there - now and now - there:
+        raise Complaint(
+            f"{name} is another optimizer than was saved: that one had {', '.join(sorted(there - now))}, "
+            f"and this one has {', '.join(sorted(now - there))}",
+            "nothing was restored; build it as it was when it was saved, or restore without it",
+        )
 
 
 def _shape(value: Any) -> Any:

@@ -109,8 +109,11 @@ class Checkpoints:
 
     def _is_ours(self, step: int) -> bool:
         """Whether rank 0 may write; the first save finds out."""
-        if self._owner.rank != 0 or self._ownership is not None:
+        if self._owner.rank != 0 or (self._ownership is not None and self._ownership.is_held()):
             return True
+        if self._ownership is not None:
+            self._ownership.release()
+            self._ownership = None
         try:
             self._ownership = places.take(self._store, self._owner, self._is_meant, self._tell)
         except OSError as error:

@@ -37,6 +37,13 @@ class Ownership:
     def __init__(self, where: str, handle: Optional[int]) -> None:
         self._where = where
         self._handle = handle
+        self._process = os.getpid()
+
+    def is_held(self) -> bool:
+        """False in a process that was forked, and once somebody has removed the folder."""
+        if self._process != os.getpid() or self._handle is None:
+            return False
+        return os.fstat(self._handle).st_nlink > 0
 
     def is_lost(self, attempt: int) -> bool:
         """Whether a later attempt has taken the folder over."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from ..script.complaints import Complaint
 from . import owning
@@ -15,20 +15,30 @@ SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
 def store(where: str) -> Any:
     """What reads and writes there: a Store."""
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", where)
-    if scheme is None:
+    check(where)
+    if _scheme(where) is None:
         return Folder(where)
-    if scheme.group(1).lower() not in SCHEMES:
-        raise Complaint(
-            f"checkpoints cannot be kept in {where}", f"write a folder, or one of {', '.join(SCHEMES)}://..."
-        )
     from . import buckets
 
     return buckets.Bucket(where)
 
 
+def check(where: str) -> None:
+    """Refuses what names neither a folder nor an object store."""
+    scheme = _scheme(where)
+    if scheme is not None and scheme not in SCHEMES:
+        raise Complaint(
+            f"checkpoints cannot be kept in {where}", f"write a folder, or one of {', '.join(SCHEMES)}://..."
+        )
+
+
+def _scheme(where: str) -> Optional[str]:
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", where)
+    return None if found is None else found.group(1).lower()
+
+
 def take(of: Any, owner: Owner, is_meant: bool, tell: Callable[[str], None]) -> Any:
-    """The right to write there, with `is_lost` and `release`."""
+    """The right to write there, with `is_held`, `is_lost` and `release`."""
     if isinstance(of, Folder):
         return owning.take(of.where, owner, is_meant, tell)
     from . import buckets

@@ -59,6 +59,10 @@ class Space:
         FRAME.pack_into(held, at, zlib.crc32(payload), len(payload))
         self._at = (end + 7) & -8
 
+    def is_removed(self) -> bool:
+        """Whether somebody has removed the file, so that nobody will ever read what is put there."""
+        return os.fstat(self._fd).st_nlink == 0
+
     def close(self) -> None:
         """Gives back the room that was not used."""
         self._unmap()

@@ -117,6 +117,10 @@ class Recorder:
         now = self._clock()
         self._guarded(lambda: self._keep(Params(now, {str(key): value for key, value in values.items()})))
 
+    def look_after(self) -> None:
+        """Begins a new file if somebody has removed the old one; to be called now and then."""
+        self._guarded(self._renew)
+
     def close(self) -> None:
         """Waits for numbers that are still being computed, and ends the file."""
         self._guarded(self._end)
@@ -266,6 +270,8 @@ class Recorder:
 
     def _opened(self) -> Optional[Space]:
         """The file, opened or tried again; None while there is none."""
+        if self._closed:
+            self._say("what is reported after the run was closed is not kept")
         if self._space is not None or self._closed:
             return self._space
         # A clock that was set back must not put this off for longer.
@@ -291,6 +297,16 @@ class Recorder:
         self._say(
             f"what is reported cannot be kept in {self._folder}: {why}; training goes on", about=self._folder
         )
+
+    def _renew(self) -> None:
+        space = self._space
+        if space is None or not space.is_removed():
+            return
+        self._space = None
+        self._names.clear()
+        self._forms.clear()
+        space.abandon()
+        self._say(f"what was reported is gone: {self._folder} was removed; it is made again")
 
     def _end(self) -> None:
         self._settle(wait=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
+
+from .places import Place
 
 AHEAD = 2
 _SIZE = mmap.PAGESIZE
@@ -42,6 +44,33 @@ class Board:
 
     def close(self) -> None:
         self._page.close()
+
+
+def board(place: Place, folder: str, tell: Callable[[str], None]) -> Optional[Board]:
+    """The page of this attempt; None for a rank that is alone, or whose peers are elsewhere."""
+    if place.world_size == 1 or not place.is_on_one_machine:
+        return None
+    try:
+        return Board(folder, _launch(place))
+    except OSError as error:
+        tell(f"cannot write into {folder}: {error.strerror}; a last checkpoint will not be saved")
+        return None
+
+
+def _launch(place: Place) -> str:
+    """What the ranks of one attempt have in common, and no others."""
+    if place.folder:
+        return str(place.attempt)
+    return f"{_boot()}{os.getppid()}-{place.attempt}"
+
+
+def _boot() -> str:
+    """Tells apart machines, and their lives: each counts its processes and its time anew."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as opened:
+            return opened.read(8) + "-"
+    except OSError:
+        return ""
 
 
 def _mapped(path: str) -> mmap.mmap:

@@ -113,18 +113,27 @@ def _of_tensorflow(environ: Environ) -> Optional[Ranks]:
     """Chief and master come before the workers; other roles count among themselves."""
     role, index = _task(environ)
     cluster = _cluster(environ)
-    counted = _TRAINING_ROLES if role in _TRAINING_ROLES else (role,)
-    sizes = [len(cluster.get(one) or ()) for one in counted]
-    total = sum(sizes)
-    if not total:
+    is_training = role in _TRAINING_ROLES
+    counted = _TRAINING_ROLES if is_training else (role,)
+    sizes = [_count(cluster.get(one)) for one in counted]
+    if not is_training and not sizes[0]:
+        sizes = [index + 1]  # an evaluator is no part of the cluster
+    if not 0 <= index < sizes[counted.index(role)]:
         return None
     rank = sum(sizes[: counted.index(role)]) + index
-    return (rank, total, *_local(environ, "", ""))
+    return (rank, sum(sizes), *_local(environ, "", ""))
+
+
+def _count(addresses: object) -> int:
+    """How many there are: a list, or a dict by number."""
+    return len(addresses) if isinstance(addresses, (list, dict)) else 0
 
 
 def _task(environ: Environ) -> Tuple[str, int]:
-    task = _config(environ).get("task") or {}
-    return str(task.get("type", "worker")), int(task.get("index", 0))
+    found = _config(environ).get("task")
+    task = found if isinstance(found, dict) else {}
+    index = str(task.get("index", 0))
+    return str(task.get("type", "worker")), int(index) if index.isdecimal() else -1
 
 
 def _cluster(environ: Environ) -> Dict[str, Any]:  # Any: what JSON holds

@@ -6,10 +6,9 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 import time
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -27,10 +26,11 @@ from typing import (
 from ..checkpoints.values import Keep, Owner, Restored
 from ..records.writing import Recorder
 from . import devices, notes, randomness
-from .boards import Board
+from .boards import board
 from .complaints import Complaint, NotFinite
+from .leaving import Leaving
 from .places import Place
-from .timing import Every, Timetable, interval
+from .timing import Every, Timetable, interval, whole
 
 if TYPE_CHECKING:  # imported when they are used: a script that only reports does not wait for them
     from ..checkpoints.keeping import Checkpoints
@@ -76,10 +76,11 @@ class Run:
         self._settings = settings
         self._tell = _teller(place)
         self._recorder = Recorder(os.path.join(folder, "metrics"), place.rank, place.attempt, self._tell)
-        self._board = _board(place, folder, self._tell)
+        self._board = board(place, folder, self._tell)
         self._timetable = Timetable(
             interval(settings.every), place.rank, place.world_size, self._board, time.monotonic
         )
+        self._leaving = Leaving(self._timetable, self._finish)
         self._checkpoints: Optional[Checkpoints] = None
         self._restored: Optional[Restored] = None
         self._steps: Optional[Steps] = None
@@ -88,7 +89,6 @@ class Run:
         self._offered: Optional[Tuple[int, Dict[str, Any]]] = None
         """The last step that `save` was called with, and its parts; None once it is saved."""
         self._last: Dict[str, Any] = {}  # Any: numbers of any library
-        self._handler: Any = None  # what signal.signal returned
         self._closed = False
 
     # --- Who am I -----------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Run:
     @property
     def is_leaving(self) -> bool:
         """Whether the run was asked to end; the next `save` saves, and ends it."""
-        return self._timetable.is_leaving
+        return self._leaving.is_asked
 
     # --- Reporting ----------------------------------------------------------------------------------------
 
@@ -185,41 +185,59 @@ class Run:
         It happens in the background; the loop waits for the copy alone. When the run was asked to end, this
         saves what there is and raises SystemExit.
         """
-        self._listen()
-        self._offered = (step, parts)
-        if self._timetable.is_last(step):
-            self.save_now(step, **parts)
+        here = whole(step)
+        if not self.place.trains:
+            return  # a parameter server or an evaluator: the workers save
+        self._leaving.listen()
+        self._offered = (here, parts)
+        if self._timetable.is_last(here):
+            self.save_now(here, **parts)
             self._leave()
-        elif self._timetable.is_due(step):
-            self.save_now(step, **parts)
+        elif self._timetable.is_due(here):
+            self.save_now(here, **parts)
 
     def save_now(self, step: int, **parts: Values) -> None:
         """Saves the parts, due or not; every rank must call it with the same step."""
+        here = whole(step)
+        if not self.place.trains:
+            return
+        self._recorder.look_after()
         own: Dict[str, Any] = {"random": randomness.capture()}
         if self._walk is not None:
             own["position"] = self._walk.position.state()
-        self._keeping().save(step, parts, own, self._metrics())
+        self._keeping().save(here, parts, own, self._metrics())
         self._timetable.saved()
         self._offered = None
 
     # --- Data ---------------------------------------------------------------------------------------------
 
-    def steps(self, data: Values, start: int = 0, epochs: int = 1) -> Iterator[Tuple[int, Any]]:
+    def steps(
+        self, data: Values, start: Optional[int] = None, epochs: Optional[int] = 1
+    ) -> Iterator[Tuple[int, Any]]:
         """Yields (step, batch): this rank's share, shuffled anew in each epoch, from the exact sample on.
 
-        `start` is what `restore` gave. `data` is a torch DataLoader, a sequence of batches, or what `shard`
-        gave. A loader that shuffles keeps doing so; it needs no DistributedSampler.
+        `start` is what `restore` gave; without it, as for an evaluation, it begins at the beginning, and
+        leaves alone what is known of the training. `data` is a torch DataLoader, a sequence of batches, or
+        what `shard` gave. A loader that shuffles keeps doing so; it needs no DistributedSampler.
         """
         from ..data import stepping
+        from ..data.ordering import Position
 
-        self._listen()
-        self._walk = self._steps = stepping.Steps(
-            data, self.place, int(start), self._position(), epochs, self._settings.seed
-        )
-        if self._restored is not None and "random" in self._restored.own:
+        is_training = start is not None or (self._walk is None and self._restored is None)
+        here = Position() if start is None else self._position()
+        first = 0 if start is None else whole(start)
+        made = stepping.Steps(data, self.place, first, here, epochs, self._settings.seed)
+        if is_training:
+            self._warn_of_repetition(first)
+            self._walk = self._steps = made
+        elif self._walk is None:
+            self._tell(
+                "run.steps begins at the beginning; to go on where the run was: run.steps(..., start=start)"
+            )
+        if start is not None and self._restored is not None and "random" in self._restored.own:
             # What was drawn since `restore` must not change what comes: the loop goes on where it was saved.
             randomness.put(self._restored.own["random"])
-        return iter(self._steps)
+        return iter(made)
 
     def shard(self, data: Iterable[Any], shuffle: bool = True, start: Optional[int] = None) -> Iterable[Any]:
         """This rank's elements of a sequence or a stream, each of which exactly one rank gets.
@@ -250,8 +268,7 @@ class Run:
         self._recorder.close()
         if self._board is not None:
             self._board.close()
-        if self._handler is not None:
-            signal.signal(signal.SIGTERM, self._handler)
+        self._leaving.stop()
 
     def __enter__(self) -> Run:
         return self
@@ -325,23 +342,15 @@ class Run:
             )
         return here
 
-    def _listen(self) -> None:
-        """From now on a polite request to end is answered by a last checkpoint."""
-        if self._handler is not None or threading.current_thread() is not threading.main_thread():
-            return
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-            return  # the script has an answer of its own
+    def _warn_of_repetition(self, first: int) -> None:
+        if self._steps is not None and first < self._steps.step:
+            self._tell(
+                f"run.steps begins again with step {first}; it goes through all epochs by itself: epochs=10"
+            )
 
-        rank = os.getpid()
-
-        def leave(number: int, frame: Optional[FrameType]) -> None:
-            if os.getpid() == rank:
-                self._timetable.leave()
-            else:  # a process that the rank has forked: it saves nothing, so it ends
-                signal.signal(number, signal.SIG_DFL)
-                os.kill(os.getpid(), number)
-
-        self._handler = signal.signal(signal.SIGTERM, leave)
+    def _finish(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.wait()
 
     def _leave(self) -> None:
         self._keeping().wait()
@@ -368,20 +377,3 @@ def _teller(place: Place) -> Callable[[str], None]:
             print(f"{who}: {words}", file=sys.stderr, flush=True)
 
     return tell
-
-
-def _launch(place: Place) -> str:
-    """What the ranks of one attempt have in common, and no others."""
-    if place.folder:
-        return str(place.attempt)
-    return f"{os.getppid()}-{place.attempt}"
-
-
-def _board(place: Place, folder: str, tell: Callable[[str], None]) -> Optional[Board]:
-    if place.world_size == 1 or not place.is_on_one_machine:
-        return None
-    try:
-        return Board(folder, _launch(place))
-    except OSError as error:
-        tell(f"cannot write into {folder}: {error.strerror}; a last checkpoint will not be saved")
-        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Mapping, Optional
+from typing import Any, Mapping, Optional, Union
 
 from ..checkpoints.values import Keep
 from . import notes
@@ -18,7 +18,7 @@ _open: Optional[Run] = None
 
 def init(
     *,
-    checkpoints: str = "",
+    checkpoints: Union[str, os.PathLike[str]] = "",
     every: Every = 100,
     keep: int = 3,
     best: str = "",
@@ -42,7 +42,7 @@ def init(
     here = place(os.environ)
     folder = run_folder(here, os.environ, sys.argv[0])
     settings = Settings(
-        checkpoints=checkpoints or given_checkpoints(os.environ) or notes.default_checkpoints(folder),
+        checkpoints=_where(checkpoints, os.environ) or notes.default_checkpoints(folder),
         every=every,
         keep=_keep(keep, best),
         seed=seed,
@@ -57,7 +57,11 @@ def run_folder(here: Place, environ: Mapping[str, str], script: str) -> str:
     """The run's directory; outside of Bireme a folder beside the work, named after the script."""
     if here.folder:
         return here.folder
-    name = os.path.splitext(os.path.basename(script))[0].strip("-") or "python"
+    name = _bare(script).strip("-") or "python"
+    if name == "__main__":  # python -m package
+        name = _bare(os.path.dirname(script)) or name
+    elif name == "ipykernel_launcher":
+        name = _bare(environ.get("JPY_SESSION_NAME", "")) or "notebook"
     return os.path.abspath(os.path.join(environ.get("BIREME_RUNS", "bireme-runs"), name))
 
 
@@ -69,14 +73,29 @@ def given_checkpoints(environ: Mapping[str, str]) -> str:
     return volume if volume and not os.path.isdir(given) else given
 
 
-def _keep(last: int, best: str) -> Keep:
-    if last < 1:
+def _bare(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def _where(given: Union[str, os.PathLike[str]], environ: Mapping[str, str]) -> str:
+    """The place that the script names, or the job; refused at once if it is none."""
+    where = os.fspath(given) or given_checkpoints(environ)
+    if "://" not in where:
+        return os.path.expanduser(where)
+    from ..checkpoints import places
+
+    places.check(where)
+    return where
+
+
+def _keep(last: Any, best: Any) -> Keep:  # Any: whatever the script gave
+    if not isinstance(last, int) or last < 1:
         raise Complaint(
-            f"keep is {last}, and at least one checkpoint must be kept", "keep=1 keeps the newest"
+            f"keep is {last!r}, and at least one checkpoint must be kept", "keep=1 keeps the newest"
         )
     if not best:
         return Keep(last=last)
-    metric, _, rest = best.partition(":")
+    metric, _, rest = str(best).partition(":")
     mode, _, count = rest.partition(":")
     if mode not in ("min", "max") or not (count or "1").isdecimal():
         raise Complaint(

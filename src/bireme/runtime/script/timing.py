@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass
-from typing import Callable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from .boards import AHEAD, Board
 from .complaints import Complaint
@@ -37,6 +38,17 @@ def interval(every: Every) -> Interval:
     return Interval(seconds=float(found.group(1)) * _SECONDS[found.group(2)])
 
 
+def whole(step: Any) -> int:  # Any: Python's number, or one of a library
+    """The number of a step; a Complaint if it is none."""
+    try:
+        number = operator.index(step)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise Complaint(f"{step!r} is not the number of a step", "count them from 0: 0, 1, 2")
+    return number
+
+
 class Timetable:
     """Says of each step whether it is saved, and whether it is the last one."""
 
@@ -52,6 +64,11 @@ class Timetable:
         self._clock = clock
         self._began = self._saved_at = clock()
         self._leaving = False
+
+    @property
+    def can_leave(self) -> bool:
+        """Whether the ranks can agree on a last step."""
+        return self._alone or self._board is not None
 
     def leave(self) -> None:
         """The process was asked to end: there is one more step to save. Safe in a signal handler."""

@@ -1,0 +1,25 @@
+"""How do tests get a run without a platform, and see what it saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bireme.runtime.checkpoints import keeping
+from bireme.runtime.checkpoints.values import Keep
+from bireme.runtime.script.places import Place
+from bireme.runtime.script.run import Run, Settings
+from bireme.runtime.script.timing import Every
+
+
+def opened(
+    folder: Path, *, every: Every = 5, stop_on_nan: bool = False, origin: str = "", run: str = "train-abcd"
+) -> Run:
+    place = Place(run=run, folder=str(folder))
+    settings = Settings(
+        str(folder / "checkpoints"), Keep(), every=every, stop_on_nan=stop_on_nan, origin=origin
+    )
+    return Run(place, str(folder), settings)
+
+
+def steps_in(folder: Path) -> list[int]:
+    return [one.step for one in keeping.listed(str(folder / "checkpoints"))]
