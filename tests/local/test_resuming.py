@@ -12,9 +12,9 @@ import pytest
 from bireme.model.status import Phase
 from tests.local.harness import Bireme, bireme_in, kill, until
 
-pytestmark = pytest.mark.frameworks
-
 KILLS = int(os.environ.get("BIREME_SOAK_ROUNDS", "4"))
+EPOCHS = 7 + 2 * KILLS
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(240 + 60 * KILLS)]
 
 # Everything that could make two runs differ is in it: dropout, momentum, a schedule, shuffling, augmentation
 # in loader processes, epochs that end in the middle of an interval.
@@ -51,7 +51,7 @@ with bireme.init(every=7, seed=5) as run:
     pathlib.Path(f"pid-{run.rank}").write_text(str(os.getpid()))
     loader = DataLoader(Noisy(), batch_size=8, shuffle=True, num_workers=workers)
     with open(f"losses-{run.rank}", "a", buffering=1) as losses:
-        for step, (x, y) in run.steps(loader, start=start, epochs=15):
+        for step, (x, y) in run.steps(loader, start=start, epochs=int(sys.argv[3])):
             loss = nn.functional.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
@@ -86,7 +86,7 @@ class Run:
     def begin(self, pause: float) -> None:
         self.bireme.write("train.py", TRAIN)
         words = ("run", "train.py", "--workers", "2", "--name", "job", "--retries", "100", "--detach")
-        done = self.bireme(*words, "--", str(self.loaders), str(pause))
+        done = self.bireme(*words, "--", str(self.loaders), str(pause), str(EPOCHS))
         assert done.returncode == 0, done.stderr
 
     def finish(self) -> None:
@@ -121,7 +121,8 @@ def test_a_run_killed_at_random_steps_computes_the_same_bits(bireme: Bireme, und
     for number in range(KILLS):
         victim = victims[number % len(victims)]
         attempt = bireme.status("job").attempt
-        step = min(run.reached() + chance.randint(1, 8), last - 3)
+        step = run.reached() + chance.randint(1, 8)
+        assert step < last, "the run is too short for so many kills"
         until(lambda step=step: run.reached() >= step, f"step {step} is done")  # type: ignore[misc]
         strike(bireme, victim)
         until(lambda attempt=attempt: bireme.status("job").attempt > attempt, "the next attempt begins")  # type: ignore[misc]

@@ -141,6 +141,14 @@ def test_an_optimizer_of_other_parameters_is_refused_before_the_model_is_touched
     assert all(torch.equal(before[name], value) for name, value in here["model"].state_dict().items())
 
 
+def test_a_layer_that_has_seen_no_batch_is_refused(tmp_path: Path) -> None:
+    with (
+        keeping(tmp_path) as checkpoints,
+        pytest.raises(Complaint, match=r"model\['weight'\] has no shape yet"),
+    ):
+        checkpoints.save(1, {"model": torch.nn.LazyLinear(3)}, {}, {})
+
+
 def test_an_optimizer_of_another_kind_is_refused(tmp_path: Path) -> None:
     saved = parts()
     trained(**saved, steps=1)

@@ -109,6 +109,11 @@ def is_spread(value: Any) -> bool:
 
 
 def of_torch(torch: Library, value: Any, path: Path) -> Taken:
+    if type(value).__name__ in ("UninitializedParameter", "UninitializedBuffer"):
+        raise Complaint(
+            f"{shown(path)} has no shape yet, and cannot be saved",
+            "its layer gets one from the first batch: give it one before the first save",
+        )
     dtype = str(value.dtype).replace("torch.", "")
     plain = type(value) in (torch.Tensor, torch.nn.Parameter) or not hasattr(value, "__tensor_flatten__")
     if (

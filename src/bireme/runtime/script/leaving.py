@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -51,6 +52,8 @@ class Leaving:
         # A process that the rank has forked has nothing to save. Ranks that cannot agree on a last step go
         # on from what they have begun to save; to train on would be in vain.
         if is_rank:
-            self._finish()
+            # The loop may be in the middle of beginning to save; then there is nothing to wait for.
+            with contextlib.suppress(RuntimeError):
+                self._finish()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
