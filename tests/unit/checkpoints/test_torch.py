@@ -149,6 +149,15 @@ def test_a_layer_that_has_seen_no_batch_is_refused(tmp_path: Path) -> None:
         checkpoints.save(1, {"model": torch.nn.LazyLinear(3)}, {}, {})
 
 
+def test_a_layer_that_has_seen_no_batch_takes_what_was_saved(tmp_path: Path) -> None:
+    saved, here = torch.nn.Linear(2, 3), torch.nn.LazyLinear(3)
+    with keeping(tmp_path) as checkpoints:
+        checkpoints.save(1, {"model": saved}, {}, {})
+        checkpoints.restore({"model": here})
+
+    assert torch.equal(here.weight, saved.weight)
+
+
 def test_an_optimizer_of_another_kind_is_refused(tmp_path: Path) -> None:
     saved = parts()
     trained(**saved, steps=1)

@@ -279,6 +279,7 @@ def test_a_run_whose_folder_was_removed_makes_it_again(
             run.report(step, loss=1.0)
             run.save(step, count=step)
             if step == 6:
+                assert run.restore() == 5  # which waits until step 4 is on disk
                 shutil.rmtree(tmp_path / "run")
 
     (file,) = reading.files(str(tmp_path / "run" / "metrics"))

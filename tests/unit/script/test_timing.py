@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,45 @@ def test_every_so_many_seconds_all_ranks_choose_the_same_steps(tmp_path: Path, c
 
     assert saved[0] == saved[1] == saved[2]
     assert 4 <= len(saved[0]) <= 8
+
+
+@pytest.mark.parametrize(
+    ("steps", "saved"),
+    [
+        pytest.param(range(0, 100, 10), [20, 40, 60, 80], id="every tenth step"),
+        pytest.param(range(7, 60, 13), [20, 46, 59], id="at odd steps"),
+        pytest.param(range(0, 100, 50), [50], id="more rarely than the interval"),
+        pytest.param([18, 19, 0, 1, *range(2, 21)], [19, 19], id="from the beginning again"),
+    ],
+)
+def test_a_loop_that_offers_few_steps_saves_the_first_one_after_the_interval(
+    clock: Clock, steps: Sequence[int], saved: list[int]
+) -> None:
+    table = Timetable(Interval(steps=20), 0, 1, None, clock)
+
+    assert [step for step in steps if table.is_due(step)] == saved
+
+
+def test_after_a_restart_the_same_steps_are_saved(clock: Clock) -> None:
+    table = Timetable(Interval(steps=100), 0, 1, None, clock)
+
+    table.goes_on_after(100)
+
+    assert [step for step in range(150, 500, 50) if table.is_due(step)] == [200, 300, 400]
+
+
+def test_ranks_that_offer_few_steps_choose_the_same_by_the_clock(tmp_path: Path, clock: Clock) -> None:
+    tables = ranks(tmp_path, Interval(seconds=5), clock, 3)
+    saved: list[list[int]] = [[], [], []]
+    for step in range(0, 400, 10):
+        clock.now += 10
+        for rank in (step // 10 % 3, (step // 10 + 1) % 3, (step // 10 + 2) % 3):
+            if tables[rank].is_due(step):
+                saved[rank].append(step)
+                tables[rank].saved()
+
+    assert saved[0] == saved[1] == saved[2]
+    assert len(saved[0]) >= 10
 
 
 def test_ranks_of_several_machines_must_count_steps(clock: Clock) -> None:

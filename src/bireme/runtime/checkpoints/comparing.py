@@ -35,7 +35,7 @@ def refuse_differences(name: str, saved: Mapping[str, Any], here: Mapping[str, A
     for key, value in here.items():
         if key not in saved:
             found.append(f"{key} is not in the checkpoint")
-        elif _shape(saved[key]) != _shape(value):
+        elif not _is_open(value) and _shape(saved[key]) != _shape(value):
             found.append(f"{key} is {_shown(saved[key])} in the checkpoint and {_shown(value)} here")
     found += [f"{key} is in the checkpoint and not here" for key in saved if key not in here]
     if found:
@@ -83,6 +83,11 @@ def _refuse_other_kind(name: str, saved: Any, here: Any) -> None:
             f"and this one has {', '.join(sorted(now - there))}",
             "nothing was restored; build it as it was when it was saved, or restore without it",
         )
+
+
+def _is_open(value: Any) -> bool:
+    """Whether it takes the shape of whatever it is given first, as in torch's lazy layers."""
+    return type(value).__name__ in ("UninitializedParameter", "UninitializedBuffer")
 
 
 def _shape(value: Any) -> Any:

@@ -173,6 +173,7 @@ class Run:
         if found is None:
             return Start(0)
         self._restored = found
+        self._timetable.goes_on_after(found.step)
         if "random" in found.own:
             randomness.put(found.own["random"])
         if self.rank == 0:

@@ -64,6 +64,7 @@ class Timetable:
         self._clock = clock
         self._began = self._saved_at = clock()
         self._leaving = False
+        self._offered = self._done = -1
 
     @property
     def can_leave(self) -> bool:
@@ -95,17 +96,32 @@ class Timetable:
     def is_due(self, step: int) -> bool:
         """Whether this step is saved because the interval is over."""
         if self._wanted.steps:
-            return (step + 1) % self._wanted.steps == 0
+            # Not every step need be offered: the first one after the interval is saved.
+            before, self._offered = self._offered, step
+            return (step + 1) // self._wanted.steps > (before + 1) // self._wanted.steps
         if self._alone or self._board is None:
             return self._is_time()
-        agreed = self._board.read(_DUE)
-        if self._rank == 0 and (agreed is None or step > agreed.step) and self._is_time():
-            self._board.write(_DUE, step + AHEAD, self._clock())
-            self._saved_at = self._clock()
-        return agreed is not None and agreed.step == step
+        return self._is_agreed(step, self._board)
+
+    def goes_on_after(self, step: int) -> None:
+        """The run was restored from a checkpoint of this step."""
+        self._offered = step
 
     def saved(self) -> None:
         self._saved_at = self._clock()
+
+    def _is_agreed(self, step: int, board: Board) -> bool:
+        agreed = board.read(_DUE)
+        is_pending = agreed is not None and agreed.written >= self._began and agreed.step != self._done
+        if agreed is not None and is_pending:
+            if step >= agreed.step:
+                self._done = agreed.step
+                return True
+        elif self._rank == 0 and self._is_time():
+            # Not before the last one is done: then nobody looks for that any more.
+            board.write(_DUE, step + AHEAD, self._clock())
+            self._saved_at = self._clock()
+        return False
 
     def _is_time(self) -> bool:
         return self._clock() - self._saved_at >= self._wanted.seconds
