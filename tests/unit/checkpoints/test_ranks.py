@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from bireme.runtime.checkpoints.folders import Folder
 from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed
 from bireme.runtime.checkpoints.writing import Patience
 from tests.unit.checkpoints.building import Heard
@@ -45,6 +47,35 @@ def test_parts_are_of_rank_0_and_each_rank_finds_its_own(tmp_path: Path) -> None
     assert [one and one.values for one in restored] == [{"x": "common"}] * 3
     assert heard == []
     assert [one.world_size for one in listed(str(tmp_path))] == [3, 3]
+
+
+LONG = Patience(to_begin=60.0, to_end=60.0, when_awaited=0.2)
+
+
+def test_after_a_failure_rank_0_does_not_wait_for_who_is_dead(tmp_path: Path) -> None:
+    heard = Heard()
+    rank_0 = Checkpoints(str(tmp_path), Owner("run", 0, 2), Keep(), heard, LONG)
+    rank_0.save(10, {"x": 1}, {}, {})
+    began = time.monotonic()
+
+    rank_0.close(has_failed=True)
+
+    assert time.monotonic() - began < 20
+    assert listed(str(tmp_path)) == ()
+    assert "rank 1 does not go on" in heard[0]
+
+
+def test_after_a_failure_nobody_waits_for_a_rank_0_that_is_dead(tmp_path: Path) -> None:
+    heard = Heard()
+    Folder(str(tmp_path)).begin(10, 0, "abcd")
+    rank_1 = Checkpoints(str(tmp_path), Owner("run", 1, 2), Keep(), heard, LONG)
+    rank_1.save(10, {"x": 1}, {}, {})
+    began = time.monotonic()
+
+    rank_1.close(has_failed=True)
+
+    assert time.monotonic() - began < 20
+    assert "rank 0 does not go on" in heard[0]
 
 
 def test_the_world_may_grow_and_shrink(tmp_path: Path) -> None:

@@ -100,8 +100,10 @@ class Checkpoints:
             self._thread.join()
             self._thread = None
 
-    def close(self) -> None:
-        """Waits, and gives the folder free."""
+    def close(self, has_failed: bool = False) -> None:
+        """Waits, and gives the folder free. After a failure it waits for nobody who does nothing."""
+        if has_failed:
+            self._writer.fail()
         self.wait()
         if self._ownership is not None:
             self._ownership.release()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 import zlib
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ class Patience:
     to_begin: float = 60.0
     to_end: float = 1800.0
     when_awaited: float = 5.0
-    """For rank 0 to begin, once the loop of this rank has to wait for it."""
+    """For rank 0 to begin, once the loop of this rank has to wait for it; for anybody to do anything, once
+    the script has failed."""
     after_absence: float = 1.0
     """For ranks that did not turn up the last time."""
 
@@ -93,6 +95,11 @@ class Writer:
         self._patience = patience
         self._absent: Set[int] = set()
         self._awaited_since: Optional[float] = None
+        self._has_failed = False
+
+    def fail(self) -> None:
+        """Says that the script has failed: perhaps another rank is dead, and would be waited for in vain."""
+        self._has_failed = True
 
     def hurry(self) -> None:
         """Says that the loop now waits for what is being written."""
@@ -159,9 +166,12 @@ class Writer:
 
     def _is_over(self, place: Place, step: int) -> bool:
         """Waits until the place is gone: True if it became a checkpoint, or nobody writes this step now."""
+        stillness = _Stillness()
         for _ in _pauses(self._patience.to_end):
             if not place.is_there():
                 break
+            if self._is_failing() and self._is_dead(stillness, place):
+                raise GivenUp("rank 0 does not go on with it")
         if any(head.nonce == place.nonce for head in self._heads(step)):
             return True
         # Given up by rank 0, or a left-over that it has just cleared: then it opens a new one at once.
@@ -171,6 +181,7 @@ class Writer:
         """The signatures of the others. One that does not turn up is left out, if it has no tensors."""
         signatures: Dict[int, Signature] = {}
         missing = set(range(1, self._owner.world_size))
+        stillness = _Stillness()
         for waited in _pauses(self._patience.to_end):
             files = place.signed() if missing else {}
             for rank in sorted(missing):
@@ -182,10 +193,25 @@ class Writer:
             missing -= set(signatures)
             if all(self._is_late(rank, files, waited) for rank in missing):
                 break
+            if missing and self._is_failing() and self._is_dead(stillness, place):
+                # Not without them: who goes on from the one before computes the same numbers again.
+                raise GivenUp(f"rank {_numbers(missing)} does not go on with it")
         self._absent = missing
         if missing:
             self._miss(missing, load.is_sharded)
         return signatures
+
+    def _is_failing(self) -> bool:
+        # A script without a `with` block has ended, well or not, when the interpreter waits for this thread.
+        return self._has_failed or not threading.main_thread().is_alive()
+
+    def _is_dead(self, stillness: _Stillness, place: Place) -> bool:
+        """Whether nobody has written anything for a while."""
+        try:
+            files = place.signed()
+        except FileNotFoundError:
+            files = {}
+        return stillness.seconds(files) > self._patience.when_awaited
 
     def _is_late(self, rank: int, files: Dict[str, int], waited: float) -> bool:
         if layout.data_file(rank) in files:
@@ -194,8 +220,7 @@ class Writer:
         return waited > (self._patience.after_absence if rank in self._absent else first)
 
     def _miss(self, missing: Set[int], is_sharded: bool) -> None:
-        ranks = ", ".join(str(rank) for rank in sorted(missing)[:8])
-        what = f"rank {ranks} did not save: every rank must call save, with a folder that all ranks share"
+        what = f"rank {_numbers(missing)} did not save: every rank must call save, with a folder that all ranks share"
         if is_sharded:
             raise GivenUp(what)
         self._tell(
@@ -209,6 +234,24 @@ class Writer:
                 with contextlib.suppress(Torn):
                     heads.append(reading.head(self._store, name))
         return heads
+
+
+def _numbers(ranks: Set[int]) -> str:
+    return ", ".join(str(rank) for rank in sorted(ranks)[:8])
+
+
+class _Stillness:
+    """Since when something has not changed."""
+
+    def __init__(self) -> None:
+        self._last: object = None
+        self._since = 0.0
+
+    def seconds(self, state: object) -> float:
+        now = time.monotonic()
+        if state != self._last:
+            self._last, self._since = state, now
+        return now - self._since
 
 
 def _put(place: Place, rank: int, load: Load) -> Signature:

@@ -143,7 +143,7 @@ class Run:
             name, where = self._recorder.not_finite
             raise NotFinite(
                 f"{name} is not finite at step {where}",
-                "the newest checkpoint is from before; lower the learning rate, or init(stop_on_nan=False)",
+                "lower the learning rate and go on from an earlier step, or init(stop_on_nan=False)",
             )
 
     def histogram(self, step: int, **values: Values) -> None:
@@ -259,13 +259,16 @@ class Run:
 
     def close(self) -> None:
         """Waits until everything is on disk; `with` does it."""
+        self._close(has_failed=False)
+
+    def _close(self, has_failed: bool) -> None:
         if self._closed:
             return
         self._closed = True
         if self._steps is not None:
             self._steps.close()
         if self._checkpoints is not None:
-            self._checkpoints.close()
+            self._checkpoints.close(has_failed)
         self._recorder.close()
         if self._board is not None:
             self._board.close()
@@ -286,7 +289,7 @@ class Run:
                 step, parts = self._offered
                 self.save_now(step, **parts)
         finally:
-            self.close()
+            self._close(has_failed=kind is not None and not issubclass(kind, SystemExit))
 
     # --- Inside -------------------------------------------------------------------------------------------
 
