@@ -1,4 +1,4 @@
-"""Are the objects of TensorFlow, Keras and JAX saved and restored: apart_*.py, each run in a process apart."""
+"""Are the objects of TensorFlow, Keras and JAX saved and restored: apart_*.py, each in a process apart."""
 
 from __future__ import annotations
 

@@ -220,7 +220,8 @@ class Writer:
         return waited > (self._patience.after_absence if rank in self._absent else first)
 
     def _miss(self, missing: Set[int], is_sharded: bool) -> None:
-        what = f"rank {_numbers(missing)} did not save: every rank must call save, with a folder that all ranks share"
+        ranks = _numbers(missing)
+        what = f"rank {ranks} did not save: every rank must call save, with a folder that all ranks share"
         if is_sharded:
             raise GivenUp(what)
         self._tell(
