@@ -1,0 +1,74 @@
+"""A run's checkpoints are listed, and another run goes on from one of them by name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.commands import Cli
+
+TRAIN = """
+import os
+import bireme
+
+with bireme.init(every=1) as run:
+    start = run.restore(count=None) if "BIREME_FROM" in os.environ else run.restore()
+    print("begins with", int(start), start.values.get("count"), flush=True)
+    for step in range(start, 3):
+        run.report(step, loss=1.0 / (step + 1))
+        run.save_now(step, count={"step": step})
+"""
+
+
+@pytest.fixture
+def old(cli: Cli) -> Cli:
+    """A home in which the run `old` has saved the steps 0, 1 and 2."""
+    cli.write("train.py", TRAIN)
+    done = cli("run", "train.py", "--name", "old")
+    assert done.status == 0, done.err
+    return cli
+
+
+def test_they_are_listed_with_what_was_reported(old: Cli) -> None:
+    shown, told = old("checkpoints", "old"), old("checkpoints", "old", "--verify", "--json")
+
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["STEP", "0", "1", "2"]
+    assert "loss=0.3333" in shown.out
+    found = json.loads(told.out)["checkpoints"]
+    assert [(one["step"], one["is_good"]) for one in found] == [(0, True), (1, True), (2, True)]
+
+
+def test_a_run_goes_on_from_the_step_that_is_named(old: Cli) -> None:
+    done = old("run", "train.py", "--name", "new", "--from", "old@1")
+
+    assert done.status == 0, done.err
+    assert "begins with 2 {'step': 1}" in done.out
+    assert [one.split()[0] for one in old("checkpoints", "new").out.splitlines()[1:]] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "says"),
+    [
+        ("old@7", "it has steps 0, 1, 2"),
+        ("old@last", "--from train-abcd@1200"),
+        ("absent", "there is no run absent"),
+        ("./nowhere", "no checkpoint to continue from"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused_and_starts_nothing(old: Cli, origin: str, says: str) -> None:
+    done = old("run", "train.py", "--name", "new", "--from", origin)
+
+    assert done.status == 2
+    assert says in done.err
+    assert "new" not in old("ps", "--all").out
+
+
+def test_a_run_without_checkpoints_says_where_it_has_none(cli: Cli) -> None:
+    cli.write("train.py", "print('done')")
+    cli("run", "train.py", "--name", "plain")
+
+    done = cli("checkpoints", "plain")
+
+    assert (done.status, done.out) == (0, "")
+    assert "plain has saved no checkpoint in " in done.err
