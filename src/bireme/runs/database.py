@@ -14,7 +14,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -119,15 +119,15 @@ class Database:
 
     @contextmanager
     def _lock(self, how: int) -> Iterator[None]:
-        """Keeps those who use the file apart from the one who replaces it."""
-        path = self.path.with_name(f"{self.path.name}.lock")
-        with files.explained(path):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, files.PRIVATE)
-        try:
-            _wait_for(fd, how, path)
+        """Keeps those who use the file apart from the one who replaces it.
+
+        All come through a gate. Who is to replace the file shuts it while waiting for those who are inside:
+        they leave and nobody new comes, so its turn comes however many use the file all the time.
+        """
+        with ExitStack() as inside:
+            with _locked(self.path.with_name(f"{self.path.name}.gate"), how):
+                inside.enter_context(_locked(self.path.with_name(f"{self.path.name}.lock"), how))
             yield
-        finally:
-            os.close(fd)
 
 
 def place(home: Path) -> Path:
@@ -167,6 +167,17 @@ def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Conn
             connection.execute("ROLLBACK")
         raise
     return result
+
+
+@contextmanager
+def _locked(path: Path, how: int) -> Iterator[None]:
+    with files.explained(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, files.PRIVATE)
+    try:
+        _wait_for(fd, how, path)
+        yield
+    finally:
+        os.close(fd)
 
 
 def _wait_for(fd: int, how: int, path: Path) -> None:

@@ -311,6 +311,25 @@ def _execute(path: Path, statement: str) -> None:
     connection.close()
 
 
+def test_a_lost_ledger_is_made_again_while_others_use_what_is_left_of_it_all_the_time(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    assert book.queue() == ()
+    _execute(tmp_path / "bireme.db", "DROP TABLE tickets")
+    busy = [forked(partial(look_all_the_time, book)) for _ in range(4)]
+    for one in busy:
+        assert one.heard() == "looking"
+
+    assert book.queue() == ()
+
+
+def look_all_the_time(book: Ledger, say: Callable[[str], None]) -> None:
+    parent = os.getppid()
+    book.holders()
+    say("looking")
+    while os.getppid() == parent:
+        book.holders()
+
+
 def test_a_claim_of_another_machine_or_start_is_not_restored(tmp_path: Path) -> None:
     run, _lock = run_of(tmp_path, "mnist")
     ledger(tmp_path).admit(run, 0, gang(3), now=1.0)
