@@ -191,7 +191,7 @@ def verified(where: str) -> Tuple[Found, ...]:
                 reading.verify(shelf, found.name, reading.sheet(shelf, found.name, head, rank))
         except Torn as torn:
             why = str(torn)
-        answer.append(Found(**{**vars(found), "is_good": not why, "why_not": why}))
+        answer.append(found._replace(is_good=not why, why_not=why))
     return tuple(answer)
 
 

@@ -67,8 +67,8 @@ def found(shelf: Shelf, name: str) -> Tuple[Found, Head | None]:
     try:
         one = head(shelf, name)
     except Torn as torn:
-        return Found(name, layout.step_of(name) or 0, is_good=False, why_not=str(torn)), None
-    return Found(name, one.step, one.time, one.size, one.metrics, one.world_size, one.run), one
+        return Found(name, layout.step_of(name) or 0, {}, is_good=False, why_not=str(torn)), None
+    return Found(name, one.step, one.metrics, one.time, one.size, one.world_size, one.run), one
 
 
 def newest_first(shelf: Shelf) -> List[Tuple[Found, Head | None]]:

@@ -7,8 +7,7 @@ the ranks, comes first.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 Environ = Mapping[str, str]
 
@@ -33,8 +32,7 @@ _TRAINING_ROLES = ("chief", "master", "worker")
 _SLURM_SPECIAL_STEPS = 0xFFFFFFF0
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a process stands in its job."""
 
     rank: int = 0

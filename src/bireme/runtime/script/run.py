@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -17,6 +16,7 @@ from typing import (
     Iterable,
     Iterator,
     Mapping,
+    NamedTuple,
     Optional,
     Tuple,
     Type,
@@ -54,8 +54,7 @@ class Start(int):
         return made
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """How a run keeps its work; `bireme.init` says what each means."""
 
     checkpoints: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from dataclasses import dataclass
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from .boards import AHEAD, Board
 from .complaints import Complaint
@@ -17,8 +16,7 @@ _DUE, _LAST = 0, 1
 Every = Union[int, str]
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """Every so many steps, or every so many seconds; the other is 0."""
 
     steps: int = 0
