@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bireme.runtime.records.echoes import MARK
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli
 from tests.cluster import operating
@@ -28,6 +29,7 @@ TRAIN = """
             weight = start.values["weight"]
         for step, number in run.steps(run.shard(range(100)), start=start):
             weight = {"value": weight["value"] * 0.9 + random.random()}
+            run.report(step, weight=weight["value"])
             run.save(step, weight=weight)
             print("step", run.rank, step, number, weight["value"].hex(), flush=True)
             time.sleep(0.1 if sys.argv[1] == "slow" else 0)
@@ -110,3 +112,38 @@ def test_a_gang_whose_pods_are_lost_twice_computes_the_same_numbers(bireme: Verb
     assert "goes on after step" in printed
     last = {key: value for key, value in steps(printed).items() if key[1] == "49"}
     assert len(last) == 2
+    assert MARK not in printed
+    shown = curve(bireme, "disturbed")
+    assert {rank for rank, _ in shown} == {"0", "1"}
+    assert {step for _, step in shown} >= {"0", "49"}
+    for key, value in shown.items():
+        (line,) = steps(expected.out)[key]
+        assert value == pytest.approx(float.fromhex(line.split()[1]))
+    assert MARK in bireme.kubectl("logs", "disturbed-master-0")
+
+
+def curve(bireme: Verbs, name: str) -> dict[tuple[str, str], float]:
+    """What TensorBoard shows, by rank and step."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    folder = Path(bireme.done("tensorboard", name, "--logdir-only").out.strip())
+    found = {}
+    for rank in folder.iterdir():
+        if rank.is_dir():
+            events = accumulator.EventAccumulator(str(rank), size_guidance={"scalars": 0})
+            events.Reload()
+            for one in events.Scalars("weight"):
+                found[rank.name.removeprefix("rank-"), str(one.step)] = one.value
+    return found
+
+
+def test_numbers_that_pods_only_print_are_shown_too(bireme: Verbs) -> None:
+    bireme.cli.write("train.py", "for step in range(3): print(f'Accuracy at step {step}: {step / 4}')")
+    bireme.cli.write("job.yaml", "script: train.py\nname: printing\nmetrics: [accuracy]\n")
+    bireme.done("run", "-f", "job.yaml", *ON)
+
+    folder = Path(bireme.done("tensorboard", "printing", "--logdir-only").out.strip())
+
+    (events,) = folder.glob("master-0/*tfevents*")
+    assert b"accuracy" in events.read_bytes()
+    bireme.done("rm", "printing")
+    assert not folder.exists()

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from bireme import errors
-from bireme.runs import directory
-from bireme.runs.directory import RunDirectory
 from bireme.sdk import boards
-from tests.unit.runs.making import context, desired
-
-
-def _run(home: Path, python: Path) -> RunDirectory:
-    run, lock = directory.create(home, desired(), msgspec.structs.replace(context(), python=str(python)))
-    lock.close()
-    return run
 
 
 def _program(folder: Path) -> str:
@@ -29,18 +19,18 @@ def _program(folder: Path) -> str:
 
 
 def test_the_one_beside_the_interpreter_comes_first(tmp_path: Path) -> None:
-    run = _run(tmp_path / "home", tmp_path / "own" / "python")
+    python = str(tmp_path / "own" / "python")
     on_path = _program(tmp_path / "path")
 
-    assert boards.program(run, {"PATH": str(tmp_path / "path")}) == on_path
+    assert boards.program(python, {"PATH": str(tmp_path / "path")}) == on_path
     own = _program(tmp_path / "own")
-    assert boards.program(run, {"PATH": str(tmp_path / "path")}) == own
+    assert boards.program(python, {"PATH": str(tmp_path / "path")}) == own
 
 
 def test_without_one_it_is_said_how_to_have_it(tmp_path: Path) -> None:
-    run = _run(tmp_path / "home", tmp_path / "own" / "python")
+    python = str(tmp_path / "own" / "python")
 
     with pytest.raises(errors.BadInput) as refused:
-        boards.program(run, {"PATH": str(tmp_path)})
+        boards.program(python, {"PATH": str(tmp_path)})
 
     assert f"{tmp_path}/own/python -m pip install tensorboard" in str(refused.value)

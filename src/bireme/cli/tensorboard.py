@@ -12,8 +12,8 @@ import click
 
 from bireme.cli.opening import one_name, opened, print_lines, say
 from bireme.runs.boards import Board
-from bireme.runs.directory import RunDirectory
 from bireme.sdk import boards
+from bireme.sdk.boards import Curves
 
 _EVERY = 1.0
 _PATIENCE = 5.0
@@ -29,37 +29,41 @@ def command(name: str, args: tuple[str, ...], logdir_only: bool) -> None:
     They are kept current until TensorBoard ends. Its own options come after `--`. It is looked for beside
     the job's interpreter, then on PATH.
     """
-    run = boards.run_of(opened().places.find(name))
-    program = "" if logdir_only else boards.program(run, os.environ)
-    board = boards.board(run)
+    found = opened().places.find(name)
+    program = "" if logdir_only else boards.program(found.python(os.environ), os.environ)
+    curves = found.curves()
+    board = curves.board()
     try:
         board.refresh()
         if logdir_only:
             print_lines([str(board.folder)])
             return
         if board.is_empty():
-            say(f"{run.id} has reported nothing yet; what comes will be shown")
-        sys.exit(_served(run, board, [program, "--logdir", str(board.folder), *args]))
+            say(f"{found.id} has reported nothing yet; what comes will be shown")
+        status, is_there = _served(curves, board, [program, "--logdir", str(board.folder), *args])
+        if not is_there:
+            say(f"{found.id} was removed")
+        sys.exit(status)
     finally:
         board.close()
+        curves.close()
 
 
-def _served(run: RunDirectory, board: Board, words: list[str]) -> int:
-    """Runs TensorBoard and keeps its files current; returns its exit status."""
+def _served(curves: Curves, board: Board, words: list[str]) -> tuple[int, bool]:
+    """Runs TensorBoard and keeps its files current; returns its exit status, and whether the job is there."""
     signal.signal(signal.SIGTERM, _interrupted)
     with subprocess.Popen(words) as shown:
         try:
-            while run.exists():
+            while curves.exists():
                 try:
-                    return shown.wait(_EVERY)
+                    return shown.wait(_EVERY), True
                 except subprocess.TimeoutExpired:
                     board.refresh()
-            say(f"{run.id} was removed")
+            return 0, False
         except KeyboardInterrupt:
-            pass
+            return 0, True
         finally:
             _end(shown)
-    return 0
 
 
 def _end(shown: subprocess.Popen[bytes]) -> None:

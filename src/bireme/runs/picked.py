@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from bireme.core import picking
-from bireme.core.picking import Pattern
+from bireme.model.job import Job
 from bireme.runs import logreading
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
@@ -16,28 +16,25 @@ from bireme.runs.logreading import LogLine
 from bireme.runs.metrics import FOLDER, Feed, Follower, Life, Reported, Source
 from bireme.runtime.records.layout import Scalars
 
+Starts = Mapping[str, list[tuple[float, int]]]
+"""When each replica was started, and in which attempt, in order."""
 
-class PickedNumbers:
-    """Numbers in what the replicas of a run print, as records; a feed of `Metrics`."""
 
-    def __init__(self, run: RunDirectory, patterns: Sequence[Pattern]) -> None:
-        self._run = run
-        self._patterns = patterns
-        self._job = run.desired().job.name
-        self._follower = logreading.Follower(run.logs)
-        self._starts: dict[str, list[tuple[float, int]]] = {}
+class Picker:
+    """Finds numbers in lines, wherever they were printed."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job.name
+        self._patterns = tuple(picking.compiled(text) for text in picking.written(job))
         # Where a line has no step, its numbers are counted, over all lives.
         self._counts: dict[tuple[str, str], int] = {}
 
-    def poll(self) -> list[Reported]:
-        lines = self._follower.poll()
-        while self._follower.behind:
-            lines += self._follower.poll()
-        if lines:
-            self._starts = _starts(self._run)
-        return [one for line in lines for one in self._reported(line)]
+    def __bool__(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._patterns)
 
-    def _reported(self, line: LogLine) -> list[Reported]:
+    def reported(self, line: LogLine, starts: Starts) -> list[Reported]:
+        """The numbers in a line, as records."""
         found: dict[int, dict[str, float]] = {}
         for one in picking.picked(self._patterns, line.text):
             key = (line.replica, one.name)
@@ -45,24 +42,43 @@ class PickedNumbers:
             self._counts[key] = step + 1
             found.setdefault(step, {})[one.name] = one.value
         source = Source(line.replica.removeprefix(f"{self._job}-"))
-        life = self._life(line)
+        life = _life(line, starts)
         return [Reported(source, life, Scalars(step, line.time, values)) for step, values in found.items()]
 
-    def _life(self, line: LogLine) -> Life:
-        """In which attempt of its replica, and after how many starts, a line was printed."""
-        starts = self._starts.get(line.replica, [])
-        before = starts[: bisect_right(starts, (line.time, 2**63))]
-        if not before:
-            return 0, 0
-        attempt = before[-1][1]
-        return attempt, sum(one == attempt for _, one in before) - 1
+
+class PickedNumbers:
+    """Numbers in what the replicas of a run print, as records; a feed of `Metrics`."""
+
+    def __init__(self, run: RunDirectory, picker: Picker) -> None:
+        self._run = run
+        self._picker = picker
+        self._follower = logreading.Follower(run.logs)
+        self._starts: Starts = {}
+
+    def poll(self) -> list[Reported]:
+        lines = self._follower.poll()
+        while self._follower.behind:
+            lines += self._follower.poll()
+        if lines:
+            self._starts = _starts(self._run)
+        return [one for line in lines for one in self._picker.reported(line, self._starts)]
 
 
 def feeds(run: RunDirectory) -> tuple[Feed, ...]:
     """Where numbers of a run are: what its ranks reported, and their output if there are patterns."""
     reported = Follower(run.path / FOLDER)
-    patterns = tuple(picking.compiled(text) for text in picking.written(run.desired().job))
-    return (reported, PickedNumbers(run, patterns)) if patterns else (reported,)
+    picker = Picker(run.desired().job)
+    return (reported, PickedNumbers(run, picker)) if picker else (reported,)
+
+
+def _life(line: LogLine, starts: Starts) -> Life:
+    """In which attempt of its replica, and after how many starts, a line was printed."""
+    of_replica = starts.get(line.replica, [])
+    before = of_replica[: bisect_right(of_replica, (line.time, 2**63))]
+    if not before:
+        return 0, 0
+    attempt = before[-1][1]
+    return attempt, sum(one == attempt for _, one in before) - 1
 
 
 class _Began(Struct, frozen=True, tag="began"):
@@ -76,7 +92,7 @@ class _Ran(Struct, frozen=True, tag="ran"):
     at: float
 
 
-def _starts(run: RunDirectory) -> dict[str, list[tuple[float, int]]]:
+def _starts(run: RunDirectory) -> Starts:
     """When the programs of each replica were started, and in which attempt, from the journal."""
     journal: Journal[_Began | _Ran] = Journal(run.journal_path, _Began | _Ran)
     began: dict[str, _Began] = {}

@@ -182,7 +182,12 @@ class ClusterPlace:
     def _job(self, one: JobObject, id: str) -> ClusterJob:
         place, name = self._place_of(one), one.metadata.name
         return ClusterJob(
-            self.session, one, id, self.known.context, forget=lambda: self._book.forget(place, name)
+            self.session,
+            one,
+            id,
+            self.known.context,
+            self._home.folder,
+            forget=lambda: self._book.forget(place, name),
         )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +17,7 @@ from bireme.backends.kubernetes import jobs, podlogs, starting
 from bireme.backends.kubernetes.api import Api
 from bireme.backends.kubernetes.jobviews import JobObject
 from bireme.backends.kubernetes.podlogs import Mark
+from bireme.backends.local import interpreters
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
 from bireme.runs.logreading import EVERYTHING, Choice, LogLine
@@ -26,6 +30,9 @@ from bireme.sdk.podlives import ReplicaPod
 from bireme.sdk.session import Session
 from bireme.sdk.views import JobView
 
+if TYPE_CHECKING:  # see `places`
+    from bireme.sdk.boards import Curves
+
 _LOOK_EVERY = 0.3
 _MOST_TAILS = 16
 """Failed replicas whose last lines are looked at to find the first one."""
@@ -36,10 +43,11 @@ class ClusterJob:
     """A job object; what is done with it concerns that very one, not a later one of its name."""
 
     def __init__(
-        self, session: Session, one: JobObject, id: str, context: str, forget: Callable[[], None]
+        self, session: Session, one: JobObject, id: str, context: str, home: Path, forget: Callable[[], None]
     ) -> None:
         self._session, self._object, self._context, self._forget = session, one, context, forget
         self.id = id
+        self._board = home / "boards" / f"{one.metadata.name}-{one.metadata.uid[:8]}"
 
     @property
     def key(self) -> str:
@@ -72,6 +80,16 @@ class ClusterJob:
             )
         return found
 
+    def python(self, environ: Mapping[str, str]) -> str:
+        return interpreters.find(environ)
+
+    def curves(self) -> Curves:
+        from bireme.sdk.boards import Curves
+        from bireme.sdk.clustercurves import ClusterFeed
+
+        watch = self.watch()
+        return Curves(self._board, (ClusterFeed(watch),), watch.exists, watch.close)
+
     def stop(self) -> JobView:
         return self._session.ask(self._stop)
 
@@ -84,6 +102,7 @@ class ClusterJob:
     def remove(self) -> None:
         self._session.ask(self._remove)
         self._forget()
+        shutil.rmtree(self._board, ignore_errors=True)
 
     # Inside the event loop
 
@@ -171,5 +190,6 @@ def _rests(seen: Seen) -> bool:
 async def _tail(api: Api, one: ReplicaPod) -> list[LogLine]:
     found: list[LogLine] = []
     for source in podlogs.sources(one.pod, one.replica.name):
-        found += await podlogs.read(api, source, Mark(last=_LOOK_BACK))
+        lines = await podlogs.read(api, source, Mark(last=_LOOK_BACK))
+        found += [line for line in lines if line.stream != podlogs.ECHO]
     return sorted(found, key=lambda line: line.time)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from bireme import errors
 from bireme.backends.kubernetes.api import Api
 from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.views import Pod
+from bireme.backends.kubernetes.views import Pod, seconds
 from bireme.model.status import Phase
 from bireme.runs.logreading import Choice, LogLine
 from bireme.sdk import clusterviews, podlives
@@ -55,6 +56,23 @@ class ClusterWatch:
         while self._listener.lines:
             lines.append(self._listener.lines.popleft())
         return sorted(lines, key=lambda line: line.time)
+
+    def echoes(self) -> list[LogLine]:
+        """What ranks reported in the lines that came; it is kept from the first call on."""
+        if self._listener.echoes is None:
+            self._listener.echoes = deque()
+        found = []
+        while self._listener.echoes:
+            found.append(self._listener.echoes.popleft())
+        return found
+
+    def starts(self) -> dict[str, list[tuple[float, int]]]:
+        """When each replica was started, and in which attempt, as far as it was seen."""
+        found: dict[str, list[tuple[float, int]]] = {}
+        for one in podlives.paired(self.job, self._listener.pods, time.time()):
+            made = seconds(one.pod.metadata.creationTimestamp) or 0.0
+            found.setdefault(one.replica.name, []).append((made, one.replica.attempt))
+        return {replica: sorted(each) for replica, each in found.items()}
 
     def drain(self) -> Iterator[LogLine]:
         lines = self._session.ask(lambda api: self._listener.read_rest())

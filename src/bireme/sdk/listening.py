@@ -46,6 +46,8 @@ class Listener:
         self.version = 0
         """Grows with every change of the job or a pod."""
         self.lines: deque[LogLine] = deque()
+        self.echoes: deque[LogLine] | None = None
+        """What ranks reported, for whoever puts a queue here; otherwise it is left out."""
         self.tails: dict[str, deque[LogLine]] = {}
         """The last lines of each pod, by its uid."""
         self.ready = asyncio.Event()
@@ -116,9 +118,7 @@ class Listener:
 
         sources = [source for pod in self.pods for source in self._sources(pod)]
         for source, lines in zip(sources, await asyncio.gather(*map(read, sources)), strict=True):
-            for line in lines:
-                self._keep(source, line)
-            found += lines
+            found += [line for line in lines if self._heard(source, line)]
         return sorted(found, key=lambda line: line.time)
 
     def _taken(self) -> list[LogLine]:
@@ -166,8 +166,8 @@ class Listener:
 
     async def _follow(self, source: Source) -> None:
         def heard(line: LogLine) -> None:
-            self._keep(source, line)
-            self.lines.append(line)
+            if self._heard(source, line):
+                self.lines.append(line)
 
         def has_ended() -> bool:
             is_gone = source.uid in self.gone
@@ -188,11 +188,19 @@ class Listener:
     def _mark(self, source: Source) -> Mark:
         key = (source.uid, source.container)
         if key not in self._marks:
-            self._marks[key] = Mark(self._choice.since, self._choice.last)
+            last = self._choice.last
+            # More than is wanted: some lines are not for people, and are left out.
+            self._marks[key] = Mark(self._choice.since, 2 * last + _KEPT if last else last)
         return self._marks[key]
 
     def _pod(self, uid: str) -> Pod | None:
         return next((pod for pod in self.pods if pod.metadata.uid == uid), None)
 
-    def _keep(self, source: Source, line: LogLine) -> None:
+    def _heard(self, source: Source, line: LogLine) -> bool:
+        """Returns whether a line is for people to read."""
+        if line.stream == podlogs.ECHO:
+            if self.echoes is not None:
+                self.echoes.append(line)
+            return False
         self.tails.setdefault(source.uid, deque(maxlen=_KEPT)).append(line)
+        return True

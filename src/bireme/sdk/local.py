@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -22,6 +23,9 @@ from bireme.sdk.following import Watch
 from bireme.sdk.orders import Ordered
 from bireme.sdk.places import Backend, Started
 from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView
+
+if TYPE_CHECKING:  # see `places`
+    from bireme.sdk.boards import Curves
 
 STOP_PATIENCE = 30.0
 """Seconds beyond the longest grace of a job's replicas after which a stop counts as stuck."""
@@ -139,6 +143,15 @@ class LocalJob:
 
     def checkpoints_at(self) -> str:
         return checkpoints.where(self.run.path)
+
+    def python(self, environ: Mapping[str, str]) -> str:
+        return self.run.context().python
+
+    def curves(self) -> Curves:
+        from bireme.runs import boards, picked
+        from bireme.sdk.boards import Curves
+
+        return Curves(self.run.path / boards.FOLDER, picked.feeds(self.run), self.run.exists)
 
     def stop(self) -> JobView:
         if self.run.is_active():

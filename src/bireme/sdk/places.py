@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -17,6 +17,9 @@ from bireme.model.job import Job
 from bireme.runs.logreading import EVERYTHING, Choice, LogLine
 from bireme.sdk.orders import Ordered
 from bireme.sdk.views import CheckView, Diagnosis, Glance, JobSummary, JobView
+
+if TYPE_CHECKING:  # imported when they are shown: the other verbs do without
+    from bireme.sdk.boards import Curves
 
 VARIABLE = "BIREME_ON"
 
@@ -97,6 +100,12 @@ class Found(Protocol):
 
     def checkpoints_at(self) -> str:
         """The folder or the object store in which its script keeps its checkpoints."""
+
+    def python(self, environ: Mapping[str, str]) -> str:
+        """The interpreter of this machine that goes with it."""
+
+    def curves(self) -> Curves:
+        """What it reported, to be read and followed."""
 
     def stop(self) -> JobView: ...
     def resume(self) -> JobView: ...

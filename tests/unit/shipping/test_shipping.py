@@ -260,3 +260,13 @@ def test_every_rank_knows_its_run_and_its_attempt() -> None:
     for each in variables:
         assert {"name": "BIREME_RUN", "value": "train-1a2b/"} in each
         assert {"name": "BIREME_ATTEMPT", "valueFrom": attempt} in each
+        assert {"name": "BIREME_ECHO", "value": "1"} in each
+
+
+def test_who_does_not_want_reports_in_the_log_says_so() -> None:
+    quiet = starting.with_variables(MANIFEST, {"BIREME_ECHO": "0"})
+
+    changed = starting.with_run(quiet, "train-1a2b")
+
+    for one in starting.containers(changed):
+        assert [each["value"] for each in one["env"] if each["name"] == "BIREME_ECHO"] == ["0"]

@@ -18,12 +18,15 @@ from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.views import ContainerStatus, Pod
 from bireme.runs.logreading import LogLine
 from bireme.runs.logs import last_state
+from bireme.runtime.records import echoes
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 """Seconds between two tries to read a log that cannot be read."""
 STREAM = ""
 """A cluster does not tell what went to standard output and what to standard error."""
+ECHO = "echo"
+"""The stream of lines that hold what a rank reported; no program printed them for people."""
 
 
 class Source(Struct, frozen=True):
@@ -153,8 +156,11 @@ async def _lines(api: Api, source: Source, mark: Mark, more: dict[str, str]) -> 
     async for line in api.lines(source.path, **query):
         if (new := passed(line)) is not None:
             at, text = new
-            shown = last_state(text).decode(errors="replace")
-            yield LogLine(at, source.replica, source.container, STREAM, shown)
+            own, echoed = echoes.taken_apart(last_state(text).decode(errors="replace"))
+            if own or not echoed:
+                yield LogLine(at, source.replica, source.container, STREAM, own)
+            if echoed:
+                yield LogLine(at, source.replica, source.container, ECHO, echoed)
 
 
 def nanoseconds(stamp: bytes) -> int | None:

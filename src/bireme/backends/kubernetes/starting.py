@@ -24,6 +24,7 @@ BOOT = (
 """Looks for the image's Python, which does the rest; the shell is all that an image must have besides."""
 
 _TERMINATION_LOG = "/dev/termination-log"
+_ECHO = "BIREME_ECHO"
 
 
 def containers(manifest: Manifest) -> Iterator[Manifest]:
@@ -84,12 +85,17 @@ def variable(manifest: Manifest, name: str) -> str:
 
 
 def with_run(manifest: Manifest, run: str) -> Manifest:
-    """The manifest whose ranks know their run, and its attempt, with which the operator labels each pod."""
+    """The manifest whose ranks know their run, and its attempt, with which the operator labels each pod.
+
+    What they report is printed, too: their files go with the pod.
+    """
     changed = copy.deepcopy(manifest)
     attempt = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.ATTEMPT}']"}}
     for one in containers(changed):
         _set(one, {wire.MARK: f"{run}/"})
         one["env"].append({"name": "BIREME_ATTEMPT", "valueFrom": attempt})
+        if not any(variable["name"] == _ECHO for variable in one["env"]):
+            one["env"].append({"name": _ECHO, "value": "1"})
     return changed
 
 

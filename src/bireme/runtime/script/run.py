@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # imported when they are used: a script that only reports doe
     from ..checkpoints.keeping import Checkpoints
     from ..data.ordering import Position
     from ..data.stepping import Shard, Steps
+    from .echoing import Echo
 
 LEFT = 128 + signal.SIGTERM
 """The exit status of a rank that was asked to end, saved its work and did."""
@@ -64,6 +65,10 @@ class Settings(NamedTuple):
     stop_on_nan: bool = False
     origin: str = ""
     """Checkpoints of another run to continue, as FOLDER or FOLDER@STEP."""
+    metrics: str = ""
+    """Where records are kept, if not in the run's folder."""
+    echoes: bool = False
+    """Whether what is reported is printed, too."""
 
 
 class Run:
@@ -74,7 +79,9 @@ class Run:
         self.folder = folder
         self._settings = settings
         self._tell = _teller(place)
-        self._recorder = Recorder(os.path.join(folder, "metrics"), place.rank, place.attempt, self._tell)
+        metrics = settings.metrics or os.path.join(folder, "metrics")
+        self._recorder = Recorder(metrics, place.rank, place.attempt, self._tell)
+        self._echo = _echo(metrics, place) if settings.echoes else None
         self._board = board(place, folder, self._tell)
         self._timetable = Timetable(
             interval(settings.every), place.rank, place.world_size, self._board, time.monotonic
@@ -269,6 +276,8 @@ class Run:
         if self._checkpoints is not None:
             self._checkpoints.close(has_failed)
         self._recorder.close()
+        if self._echo is not None:
+            self._echo.close()
         if self._board is not None:
             self._board.close()
         self._leaving.stop()
@@ -359,6 +368,14 @@ class Run:
         self._keeping().wait()
         self.close()
         raise SystemExit(LEFT)
+
+
+def _echo(metrics: str, place: Place) -> Echo:
+    from .echoing import Echo
+
+    echo = Echo(metrics, place)
+    echo.start()
+    return echo
 
 
 def _detached(value: Values) -> Values:

@@ -41,13 +41,16 @@ def init(
         return _open
     here = place(os.environ)
     folder = run_folder(here, os.environ, sys.argv[0])
+    where = _where(checkpoints, os.environ)
     settings = Settings(
-        checkpoints=_where(checkpoints, os.environ) or notes.default_checkpoints(folder),
+        checkpoints=where or notes.default_checkpoints(folder),
         every=every,
         keep=_keep(keep, best),
         seed=seed,
         stop_on_nan=stop_on_nan,
         origin=os.environ.get("BIREME_FROM", ""),
+        metrics=metrics_folder(here, where),
+        echoes=os.environ.get("BIREME_ECHO", "0") not in ("", "0"),
     )
     _open = Run(here, folder, settings)
     return _open
@@ -63,6 +66,17 @@ def run_folder(here: Place, environ: Mapping[str, str], script: str) -> str:
     elif name == "ipykernel_launcher":
         name = _bare(environ.get("JPY_SESSION_NAME", "")) or "notebook"
     return os.path.abspath(os.path.join(environ.get("BIREME_RUNS", "bireme-runs"), name))
+
+
+def metrics_folder(here: Place, checkpoints: str) -> str:
+    """Where records outlive a pod that may be lost: beside the checkpoints from which the next one goes on.
+
+    Empty where the run's own folder is the place: on one machine, or where checkpoints are no files.
+    """
+    if here.folder or not here.run or not checkpoints or "://" in checkpoints:
+        return ""
+    folder = os.path.join(checkpoints, "metrics", here.run.replace(os.sep, "-"))
+    return folder if here.trains else os.path.join(folder, here.role)  # ranks are counted among their like
 
 
 def given_checkpoints(environ: Mapping[str, str]) -> str:

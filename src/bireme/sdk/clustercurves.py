@@ -1,0 +1,25 @@
+"""What did the ranks of a cluster's job report: read from the logs of its pods."""
+
+from __future__ import annotations
+
+from bireme.runs import echoed
+from bireme.runs.metrics import Reported
+from bireme.runs.picked import Picker
+from bireme.sdk.clusterwatch import ClusterWatch
+
+
+class ClusterFeed:
+    """What ranks reported, and the numbers in what they printed; a feed of `Metrics`."""
+
+    def __init__(self, watch: ClusterWatch) -> None:
+        self._watch = watch
+        self._picker = Picker(watch.job)
+        self._watch.echoes()  # from now on they are kept
+        self._reads_on = False
+
+    def poll(self) -> list[Reported]:
+        lines = self._watch.poll() if self._reads_on else list(self._watch.drain())
+        self._reads_on = True
+        starts = self._watch.starts() if self._picker and lines else {}
+        picked = [one for line in lines for one in self._picker.reported(line, starts)]
+        return [*picked, *(one for line in self._watch.echoes() for one in echoed.reported(line.text))]

@@ -1,0 +1,88 @@
+"""What a rank reported can be read again from the lines of a log."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bireme.runtime.records import echoes
+from bireme.runtime.records.echoes import MARK, Who
+from bireme.runtime.records.layout import Histogram, Params, Record, Scalars, Text
+
+WHO = Who(rank=3, attempt=1, start=2)
+names = st.text(min_size=1, max_size=20)
+times = st.integers(0, 2**40).map(lambda milliseconds: milliseconds / 1000)
+records = st.one_of(
+    st.builds(Scalars, st.integers(0, 2**62), times, st.dictionaries(names, st.floats(allow_nan=False))),
+    st.builds(Text, st.integers(0, 2**62), times, names, st.text(max_size=100)),
+)
+
+
+def read_again(lines: list[str]) -> list[Record]:
+    found: list[Record] = []
+    for line in lines:
+        own, echoed = echoes.taken_apart(line)
+        read = echoes.read(echoed)
+        assert own == ""
+        assert read is not None
+        assert read[0] == WHO
+        found += read[1]
+    return found
+
+
+@given(st.lists(records, max_size=30))
+def test_scalars_and_texts_come_back_as_they_were(given: list[Record]) -> None:
+    lines = list(echoes.lines(WHO, given))
+
+    assert read_again(lines) == given
+    assert all("\n" not in line for line in lines)
+
+
+def test_numbers_that_are_not_finite_come_back_too() -> None:
+    (found,) = read_again(list(echoes.lines(WHO, [Scalars(1, 2.0, {"a": math.nan, "b": -math.inf})])))
+
+    assert isinstance(found, Scalars)
+    assert math.isnan(found.values["a"])
+    assert found.values["b"] == -math.inf
+
+
+def test_many_records_take_several_lines_none_of_them_too_long() -> None:
+    given = [Scalars(step, 1.0, {"loss": 0.1}) for step in range(2000)]
+
+    lines = list(echoes.lines(WHO, given))
+
+    assert read_again(lines) == given
+    assert len(lines) > 1
+    assert max(map(len, lines)) < 2 * echoes.LONGEST_LINE
+
+
+def test_parameters_come_back_and_pictures_do_not() -> None:
+    given: list[Record] = [
+        Params(1.0, {"rate": 0.1, "file": object}),
+        Histogram(1, 1.0, "weights", (1,), (0.0, 1.0)),
+    ]
+
+    found = read_again(list(echoes.lines(WHO, given)))
+
+    assert found == [Params(1.0, {"rate": 0.1}), Params(1.0, {"file": "<class 'object'>"})]
+
+
+def test_what_a_program_had_begun_to_print_stays_its_own() -> None:
+    (line,) = echoes.lines(WHO, [Scalars(1, 1.0, {"loss": 0.5})])
+
+    own, echoed = echoes.taken_apart(f"50% |#####     |{line}")
+
+    assert own == "50% |#####     |"
+    assert echoes.read(echoed) == (WHO, [Scalars(1, 1.0, {"loss": 0.5})])
+    assert echoes.taken_apart("loss: 0.5") == ("loss: 0.5", "")
+
+
+@given(
+    st.text() | st.sampled_from(["[]", "{}", "1", '{"rank": 0}', '{"rank": 0, "attempt": 0, "start": []}'])
+)
+def test_whatever_follows_a_mark_does_no_harm(text: str) -> None:
+    _, echoed = echoes.taken_apart(f"{MARK}{text}")
+
+    assert echoes.read(echoed) is None
