@@ -12,11 +12,17 @@ from bireme.runtime.script.timing import Every
 
 
 def opened(
-    folder: Path, *, every: Every = 5, stop_on_nan: bool = False, origin: str = "", run: str = "train-abcd"
+    folder: Path,
+    *,
+    every: Every = 5,
+    seed: int = 0,
+    stop_on_nan: bool = False,
+    origin: str = "",
+    run: str = "train-abcd",
 ) -> Run:
     place = Place(run=run, folder=str(folder))
     settings = Settings(
-        str(folder / "checkpoints"), Keep(), every=every, stop_on_nan=stop_on_nan, origin=origin
+        str(folder / "checkpoints"), Keep(), every=every, seed=seed, stop_on_nan=stop_on_nan, origin=origin
     )
     return Run(place, str(folder), settings)
 

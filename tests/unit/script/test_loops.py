@@ -75,6 +75,24 @@ def test_a_loop_that_begins_again_says_so(tmp_path: Path, capsys: pytest.Capture
     assert "begins again with step 0" in capsys.readouterr().err
 
 
+def test_another_seed_in_the_middle_of_an_epoch_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def go_on(seed: int) -> str:
+        with opened(tmp_path, seed=seed) as run:
+            next(iter(run.steps(range(10), start=run.restore())))
+        return capsys.readouterr().err
+
+    with opened(tmp_path, seed=1) as run:
+        for step, _ in run.steps(range(10), start=run.restore()):
+            if step == 3:
+                run.save_now(step)
+                break
+
+    assert "seed" not in go_on(seed=1)
+    assert "saved with seed=1, and now it is 2: samples of this epoch may come twice" in go_on(seed=2)
+
+
 def test_random_numbers_and_data_go_on_where_they_were(tmp_path: Path) -> None:
     def losses(run: Run, stop_after: int) -> list[tuple[int, list[int], float]]:
         loader = DataLoader(TensorDataset(torch.arange(40)), batch_size=4, shuffle=True)

@@ -32,6 +32,11 @@ class Position:
     world: int = 0
     """For how many ranks `inner` holds; 0: for any number."""
 
+    @property
+    def is_within_an_epoch(self) -> bool:
+        """Whether the order of the epoch matters for what comes next."""
+        return bool(self.at or self.tail or self.inner is not None)
+
     def state(self) -> Dict[str, Any]:  # Any: a plain tree
         """The position as a plain tree, for a checkpoint."""
         tail = None if self.tail is None else list(self.tail)

@@ -212,6 +212,7 @@ class Run:
         own: Dict[str, Any] = {"random": randomness.capture()}
         if self._walk is not None:
             own["position"] = self._walk.position.state()
+            own["seed"] = self._settings.seed
         self._keeping().save(here, parts, own, self._metrics())
         self._timetable.saved()
         self._offered = None
@@ -342,8 +343,12 @@ class Run:
 
         found = self._restored
         state = found.own.get("position") if found is not None else None
-        if state or found is None:
-            return position(state) if state else Position()
+        if found is None:
+            return Position()
+        if state:
+            here = position(state)
+            self._warn_of_another_order(found, here)
+            return here
         # There were fewer ranks then. All of them stood at the same place, unless each loader kept its own.
         state = found.of_first.get("position")
         here = position(state) if state else Position()
@@ -358,6 +363,14 @@ class Run:
         if self._steps is not None and first < self._steps.step:
             self._tell(
                 f"run.steps begins again with step {first}; it goes through all epochs by itself: epochs=10"
+            )
+
+    def _warn_of_another_order(self, found: Restored, here: Position) -> None:
+        before, now = found.own.get("seed"), self._settings.seed
+        if before not in (None, now) and here.is_within_an_epoch:
+            self._tell(
+                f"{found.name} was saved with seed={before}, and now it is {now}: samples of this epoch may"
+                f" come twice or never; seed={before} goes on exactly"
             )
 
     def _finish(self) -> None:
