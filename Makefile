@@ -80,7 +80,7 @@ $(STAMPS)/frameworks: $(STAMPS)/torch frameworks.lock
 	$(UV) --require-hashes -r frameworks.lock
 	touch $@
 
-# Only horovodrun, which is plain Python: compiling the rest of Horovod takes long, and no test needs it.
+# Only horovodrun, which is plain Python: compiling the rest takes long (tools/horovod), and only `make soak` needs it.
 $(STAMPS)/horovod: $(STAMPS)/uv
 	rm -rf .venv/horovod && mkdir .venv/horovod
 	echo "horovod==$(HOROVOD_VERSION) --hash=$(HOROVOD_HASH)" \

@@ -1,8 +1,9 @@
 """Does horovodrun reach the workers of an MPIJob: Horovod's own launcher, through MPI and through Gloo.
 
-Only the way to a running rank is under test. The compiled part of Horovod is not built, so the ranks add
-nothing up with it: through MPI they exchange data with mpi4py, through Gloo with the server of the launcher.
-The last two tests have the manifest of docs/script.md, and scripts that ask Bireme for their place and work.
+Only the way to a running rank is under test. The compiled part of Horovod, which tests/soak has, is not built
+here, so the ranks add nothing up with it: through MPI they exchange data with mpi4py, through Gloo with the
+server of the launcher. The last two tests have the manifest of docs/script.md, and scripts that ask Bireme
+for their place and work.
 """
 
 from __future__ import annotations
@@ -11,20 +12,17 @@ import os
 import re
 import shutil
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from bireme.model.status import Phase
 from tests.local.harness import Bireme, kill, until
+from tests.local.horovod_manifests import GLOO, MPI, MPIRUN, documented
 
 HOROVOD = Path(sys.prefix) / "horovod"
 V1, V2BETA1 = "v1", "v2beta1"
 HOSTS = ("--hostfile", "/etc/mpi/hostfile")
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "script.md"
-GLOO = 'horovodrun, -np, "2", --gloo, --hostfile, /etc/mpi/hostfile, python, train.py'
-MPIRUN = 'mpirun, --allow-run-as-root, -np, "2", python, train.py'
 ELASTIC = ("--min-np", "2", "--host-discovery-script", "/etc/mpi/discover_hosts.sh")
 
 pytestmark = [
@@ -184,12 +182,10 @@ def test_a_rank_that_fails_under_horovodrun_fails_the_job_and_ends_the_others(
     assert horovodrun.leftovers() == []
 
 
-@pytest.mark.parametrize(
-    "command", [GLOO, GLOO.replace("gloo", "mpi"), MPIRUN], ids=["gloo", "mpi", "mpirun"]
-)
+@pytest.mark.parametrize("command", [GLOO, MPI, MPIRUN], ids=["gloo", "mpi", "mpirun"])
 def test_a_script_finds_its_rank_under_either_launcher(horovodrun: Bireme, command: str) -> None:
     horovodrun.write("train.py", PLACED)
-    manifest = _documented(command.replace('"2"', '"4"')).replace("slotsPerWorker: 1", "slotsPerWorker: 2")
+    manifest = documented(command.replace('"2"', '"4"')).replace("slotsPerWorker: 1", "slotsPerWorker: 2")
     horovodrun.write("job.yaml", manifest)
 
     done = horovodrun("run", "-f", "job.yaml")
@@ -202,7 +198,7 @@ def test_a_script_finds_its_rank_under_either_launcher(horovodrun: Bireme, comma
 @pytest.mark.parametrize("command", [GLOO, MPIRUN], ids=["gloo", "mpirun"])
 def test_a_script_goes_on_after_a_lost_rank_under_either_launcher(horovodrun: Bireme, command: str) -> None:
     horovodrun.write("train.py", RESUMING)
-    horovodrun.write("job.yaml", _documented(command))
+    horovodrun.write("job.yaml", documented(command))
 
     begun = horovodrun("run", "-f", "job.yaml", "--detach")
     checkpoints = horovodrun.run("horovod").path / "checkpoints"
@@ -216,15 +212,6 @@ def test_a_script_goes_on_after_a_lost_rank_under_either_launcher(horovodrun: Bi
     assert re.search(r"goes on after step \d*9, from step-", logs), logs
     said = sorted(re.findall(r"rank (\d of \d in attempt \d: \d+)\.", logs))
     assert said == ["0 of 2 in attempt 1: 4950", "1 of 2 in attempt 1: 4950"]
-
-
-def _documented(command: str) -> str:
-    """The manifest of the document, with another command."""
-    section = DOCUMENT.read_text().partition("## Horovod")[2].partition("\n## ")[0]
-    block = re.search(r"^    apiVersion:.*?(?=^\S)", section, re.DOTALL | re.MULTILINE)
-    assert block is not None
-    assert GLOO in block[0]
-    return textwrap.dedent(block[0]).replace(GLOO, command)
 
 
 def _manifest(version: str, words: tuple[str, ...]) -> str:

@@ -1,0 +1,1 @@
+"""Horovod, compiled for the torch of this environment."""
