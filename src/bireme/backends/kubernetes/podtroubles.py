@@ -180,7 +180,11 @@ def _how(end: Terminated) -> str:
 def _waiting(pod: Pod, status: ContainerStatus) -> Trouble | None:
     waiting = status.state.waiting
     if waiting is None:
-        return None
+        # After the first crash a container is started at once; after others there is a pause, which a busy
+        # kubelet says nothing about for a long time.
+        end = status.state.terminated
+        is_paused = status.restartCount > 0 and pod.spec.restartPolicy != "Never"
+        return _crashes(pod, status, end) if end is not None and end.exitCode and is_paused else None
     if waiting.reason in _NO_IMAGE:
         # The two reasons take turns while it is tried again.
         reason = "ImagePullBackOff" if waiting.reason == "ErrImagePull" else waiting.reason
@@ -190,11 +194,14 @@ def _waiting(pod: Pod, status: ContainerStatus) -> Trouble | None:
     if waiting.reason in _NOT_STARTED:
         return Trouble(waiting.reason, _not_started("container", status.name, waiting.message))
     if waiting.reason == "CrashLoopBackOff":
-        last = status.lastState.terminated or Terminated()
-        logs = f"`kubectl logs {_where(pod)} -c {status.name} --previous`"
-        fact = _ended(pod, status.name, last, logs)
-        return Trouble(waiting.reason, f"{fact} (it is started again after a pause)")
+        return _crashes(pod, status, status.lastState.terminated or Terminated())
     return None
+
+
+def _crashes(pod: Pod, status: ContainerStatus, last: Terminated) -> Trouble:
+    logs = f"`kubectl logs {_where(pod)} -c {status.name} --previous`"
+    fact = _ended(pod, status.name, last, logs)
+    return Trouble("CrashLoopBackOff", f"{fact} (it is started again after a pause)")
 
 
 def _no_image(pod: Pod, status: ContainerStatus, reason: str, said: str) -> str:
