@@ -4,7 +4,8 @@
 
 The state is a model and its AdamW. Every contestant saves it some times in a process of its own, all of them
 once a round. `first` is the loop's stall at the first save, `stall` at the later ones, `total` is the time
-until a later one is written. torch.save stops the loop for all of it, and does not wait for the disk, as the
+until a later one is written. All keep the one before until then, which whoever overwrites it would lose to a
+kill. torch.save stops the loop for all of it, and does not wait for the disk, as the
 others do. Last comes what `run.save` costs a step at which nothing is due.
 """
 
@@ -153,7 +154,8 @@ def _torch_save(state: dict[str, Any], folder: Path) -> Save:
     import torch
 
     def save(step: int) -> Callable[[], object]:
-        torch.save(_dicts(state), folder / "state.pt")
+        torch.save(_dicts(state), folder / f"state-{step}.pt")
+        (folder / f"state-{step - 1}.pt").unlink(missing_ok=True)
         return int
 
     return save
@@ -163,8 +165,8 @@ def _async_save(state: dict[str, Any], folder: Path) -> Save:
     checkpoint: Any = _distributed(folder)
 
     def save(step: int) -> Callable[[], object]:
-        future: Any = checkpoint.async_save(_dicts(state), checkpoint_id=str(folder / "dcp"))
-        return lambda: future.result()
+        future: Any = checkpoint.async_save(_dicts(state), checkpoint_id=str(folder / f"dcp-{step}"))
+        return lambda: _ended(future, folder, step)
 
     return save
 
@@ -181,11 +183,16 @@ def _async_save_reusing(state: dict[str, Any], folder: Path) -> Save:
 
     def save(step: int) -> Callable[[], object]:
         future: Any = checkpoint.async_save(
-            _dicts(state), checkpoint_id=str(folder / "dcp"), async_stager=stager
+            _dicts(state), checkpoint_id=str(folder / f"dcp-{step}"), async_stager=stager
         )
-        return lambda: future.result()
+        return lambda: _ended(future, folder, step)
 
     return save
+
+
+def _ended(future: Any, folder: Path, step: int) -> None:
+    future.result()
+    shutil.rmtree(folder / f"dcp-{step - 1}", ignore_errors=True)
 
 
 def _distributed(folder: Path) -> Any:

@@ -76,6 +76,28 @@ def test_every_kind_of_number_comes_back_bit_for_bit(tmp_path: Path, name: str) 
         assert torch.equal(*(each.contiguous().reshape(-1).view(torch.uint8) for each in (one, back)))
 
 
+@pytest.mark.parametrize("length", [8, 1 << 18])
+def test_tensors_come_back_as_they_look_however_they_lie_in_memory(tmp_path: Path, length: int) -> None:
+    wave = torch.randn(length, dtype=torch.complex64)
+    tensors = [
+        wave,
+        wave.conj(),
+        wave.conj().imag,
+        wave.real,
+        wave[::2],
+        wave.expand(2, length),
+        wave.flip(0),
+    ]
+
+    with keeping(tmp_path) as checkpoints:
+        checkpoints.save(1, {"x": tensors}, {}, {})
+        restored = checkpoints.restore({})
+
+    assert restored is not None
+    for one, back in zip(tensors, restored.values["x"], strict=True):
+        assert torch.equal(one, back)
+
+
 def test_a_wrapped_module_fits_a_bare_one_and_back(tmp_path: Path) -> None:
     model, other = network(), network(8)
     with torch.no_grad():

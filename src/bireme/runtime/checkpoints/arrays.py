@@ -5,11 +5,12 @@ No framework is imported to find out what a value is: who holds a tensor has imp
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import re
 import sys
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from functools import cache
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..script.complaints import Complaint
 from . import layout
@@ -24,9 +25,11 @@ _TORCH_DTYPES = re.compile(
     r"bool|u?int(8|16|32|64)|bfloat16|float(16|32|64)|complex(32|64|128)|float8_[a-z0-9]+"
 )
 
+_SHARED_FROM = 1 << 20
+"""From so many bytes on torch's threads share a copy; for less, to wake them takes longer than the copy."""
 
-@dataclass(frozen=True)
-class Taken:
+
+class Taken(NamedTuple):
     """An array that is to be saved: what it is, how many bytes, and the array itself."""
 
     kind: str
@@ -77,15 +80,15 @@ class Taking:
     def _spread(self, value: Any, path: Path) -> Node:
         place = shown(path)
         self.spread.append((place, value))
-        dtype = str(value.dtype).replace("torch.", "")
-        return {"spread": place, "dtype": dtype, "shape": list(value.shape)}
+        return {"spread": place, "dtype": _name(value.dtype), "shape": list(value.shape)}
 
     def _tensor(self, torch: Library, value: Any, path: Path) -> Node:
         taken = of_torch(torch, value, path)
         if not taken.size:
             return self.add(taken)
         # Tied weights have two names and one memory: they are written once.
-        memory = (value.data_ptr(), str(value.device), taken.dtype, taken.shape, value.stride())
+        look = (value.is_conj(), value.is_neg(), value.stride())
+        memory = (value.data_ptr(), value.device, taken.dtype, taken.shape, look)
         if memory in self._seen:
             return {"a": self._seen[memory]}
         self._seen[memory] = len(self.taken)
@@ -114,20 +117,22 @@ def of_torch(torch: Library, value: Any, path: Path) -> Taken:
             f"{shown(path)} has no shape yet, and cannot be saved",
             "its layer gets one from the first batch: give it one before the first save",
         )
-    dtype = str(value.dtype).replace("torch.", "")
+    dtype = _name(value.dtype)
     plain = type(value) in (torch.Tensor, torch.nn.Parameter) or not hasattr(value, "__tensor_flatten__")
-    if (
-        not plain
-        or value.layout is not torch.strided
-        or not _TORCH_DTYPES.fullmatch(dtype)
-        or value.device.type == "meta"
-    ):
+    if not plain or value.layout is not torch.strided or not dtype or value.device.type == "meta":
         raise Complaint(
             f"{shown(path)} is a {type(value).__name__} of {value.dtype}, {value.layout} on {value.device}, "
             "which cannot be saved",
             "save a dense tensor of it: .to_dense(), .dequantize()",
         )
     return Taken("torch", dtype, tuple(value.shape), value.numel() * value.element_size(), value.detach())
+
+
+@cache
+def _name(dtype: Any) -> str:
+    """The name of a torch dtype; empty if tensors of it cannot be saved."""
+    name = str(dtype).replace("torch.", "")
+    return name if _TORCH_DTYPES.fullmatch(name) else ""
 
 
 def copy(taken: Sequence[Taken], places: Sequence[int], buffer: Buffer) -> Callable[[], None]:
@@ -217,21 +222,19 @@ def buffer_for(taken: Sequence[Taken]) -> str:
 
 def _copy_tensors(torch: Library, tensors: List[Tuple[Taken, int]], buffer: Buffer) -> Callable[[], None]:
     base = torch.frombuffer(buffer, dtype=torch.uint8)
-    targets, sources, devices = [], [], set()
-    for one, place in tensors:
-        target = base[place : place + one.size].view(one.source.dtype).view(one.shape)
-        if one.source.is_cuda:
-            # Later kernels of this stream come after the copy, so the loop may go on at once.
-            target.copy_(one.source, non_blocking=True)
-            devices.add(one.source.device)
-        elif one.source.device.type == "cpu":
-            targets.append(target)
-            sources.append(one.source)
-        else:
-            target.copy_(one.source)
+    begin = base.data_ptr()
+    devices = set()
     with torch.no_grad():
-        for target, source in zip(targets, sources):
-            target.copy_(source)
+        for one, place in tensors:
+            source = one.source
+            if one.size < _SHARED_FROM and _is_plain(source):
+                ctypes.memmove(begin + place, source.data_ptr(), one.size)
+                continue
+            target = base[place : place + one.size].view(source.dtype).view(one.shape)
+            # Later kernels of a CUDA stream come after the copy, so the loop may go on at once.
+            target.copy_(source, non_blocking=source.is_cuda)
+            if source.is_cuda:
+                devices.add(source.device)
     events = [torch.cuda.current_stream(device).record_event() for device in devices]
 
     def done() -> None:
@@ -239,6 +242,16 @@ def _copy_tensors(torch: Library, tensors: List[Tuple[Taken, int]], buffer: Buff
             event.synchronize()
 
     return done
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether the bytes at its address are the tensor, one number after another."""
+    return (
+        tensor.device.type == "cpu"
+        and tensor.is_contiguous()
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    )
 
 
 def _of_numpy(numpy: Library, value: Any, path: Path) -> Taken:
