@@ -98,6 +98,41 @@ def test_tensors_come_back_as_they_look_however_they_lie_in_memory(tmp_path: Pat
         assert torch.equal(one, back)
 
 
+class Wrapper(torch.Tensor):  # type: ignore[misc]  # torch may be absent
+    """A tensor without memory of its own, as libraries make them."""
+
+    inner: Any
+
+    @staticmethod
+    def __new__(cls, inner: Any) -> Any:
+        made: Any = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def bare(value: Any) -> Any:
+            return value.inner if isinstance(value, cls) else value
+
+        plain = [bare(one) for one in args]
+        done = func(*plain, **{name: bare(one) for name, one in (kwargs or {}).items()})
+        return cls(done) if func is torch.ops.aten.detach.default else done
+
+
+@pytest.mark.parametrize("length", [8, 1 << 19])
+def test_tensors_without_memory_of_their_own_are_copied_as_what_they_stand_for(
+    tmp_path: Path, length: int
+) -> None:
+    tensors = [torch._efficientzerotensor(length), Wrapper(torch.ones(length)), Wrapper(torch.zeros(length))]
+
+    with keeping(tmp_path) as checkpoints:
+        checkpoints.save(1, {"x": tensors}, {}, {})
+        restored = checkpoints.restore({})
+
+    assert restored is not None
+    assert [one.sum().item() for one in restored.values["x"]] == [0, length, 0]
+
+
 def test_a_wrapped_module_fits_a_bare_one_and_back(tmp_path: Path) -> None:
     model, other = network(), network(8)
     with torch.no_grad():

@@ -183,8 +183,11 @@ def _waiting(pod: Pod, status: ContainerStatus) -> Trouble | None:
         # After the first crash a container is started at once; after others there is a pause, which a busy
         # kubelet says nothing about for a long time.
         end = status.state.terminated
-        is_paused = status.restartCount > 0 and pod.spec.restartPolicy != "Never"
-        return _crashes(pod, status, end) if end is not None and end.exitCode and is_paused else None
+        if end is None or not end.exitCode or not status.restartCount:
+            return None
+        if pod.spec.restartPolicy == "Never" or pod.metadata.deletionTimestamp is not None:
+            return None
+        return _crashes(pod, status.name, end, "")
     if waiting.reason in _NO_IMAGE:
         # The two reasons take turns while it is tried again.
         reason = "ImagePullBackOff" if waiting.reason == "ErrImagePull" else waiting.reason
@@ -194,13 +197,12 @@ def _waiting(pod: Pod, status: ContainerStatus) -> Trouble | None:
     if waiting.reason in _NOT_STARTED:
         return Trouble(waiting.reason, _not_started("container", status.name, waiting.message))
     if waiting.reason == "CrashLoopBackOff":
-        return _crashes(pod, status, status.lastState.terminated or Terminated())
+        return _crashes(pod, status.name, status.lastState.terminated or Terminated(), " --previous")
     return None
 
 
-def _crashes(pod: Pod, status: ContainerStatus, last: Terminated) -> Trouble:
-    logs = f"`kubectl logs {_where(pod)} -c {status.name} --previous`"
-    fact = _ended(pod, status.name, last, logs)
+def _crashes(pod: Pod, name: str, last: Terminated, which: str) -> Trouble:
+    fact = _ended(pod, name, last, f"`kubectl logs {_where(pod)} -c {name}{which}`")
     return Trouble("CrashLoopBackOff", f"{fact} (it is started again after a pause)")
 
 

@@ -84,8 +84,8 @@ class Taking:
 
     def _tensor(self, torch: Library, value: Any, path: Path) -> Node:
         taken = of_torch(torch, value, path)
-        if not taken.size:
-            return self.add(taken)
+        if not taken.size or not value.data_ptr():
+            return self.add(taken)  # one that stands for others has no memory of its own, and no address
         # Tied weights have two names and one memory: they are written once.
         look = (value.is_conj(), value.is_neg(), value.stride())
         memory = (value.data_ptr(), value.device, taken.dtype, taken.shape, look)
@@ -227,7 +227,7 @@ def _copy_tensors(torch: Library, tensors: List[Tuple[Taken, int]], buffer: Buff
     with torch.no_grad():
         for one, place in tensors:
             source = one.source
-            if one.size < _SHARED_FROM and _is_plain(source):
+            if one.size < _SHARED_FROM and _is_plain(torch, source):
                 ctypes.memmove(begin + place, source.data_ptr(), one.size)
                 continue
             target = base[place : place + one.size].view(source.dtype).view(one.shape)
@@ -244,13 +244,15 @@ def _copy_tensors(torch: Library, tensors: List[Tuple[Taken, int]], buffer: Buff
     return done
 
 
-def _is_plain(tensor: Any) -> bool:
+def _is_plain(torch: Library, tensor: Any) -> bool:
     """Whether the bytes at its address are the tensor, one number after another."""
     return (
-        tensor.device.type == "cpu"
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.device.type == "cpu"
         and tensor.is_contiguous()
         and not tensor.is_conj()
         and not tensor.is_neg()
+        and tensor.data_ptr() != 0
     )
 
 

@@ -369,8 +369,8 @@ class Run:
         before, now = found.own.get("seed"), self._settings.seed
         if before not in (None, now) and here.is_within_an_epoch:
             self._tell(
-                f"{found.name} was saved with seed={before}, and now it is {now}: samples of this epoch may"
-                f" come twice or never; seed={before} goes on exactly"
+                f"{found.name} was saved with seed={before}, and now it is {now}: what is shuffled goes on in"
+                f" another order, some of it twice or never; seed={before} goes on exactly"
             )
 
     def _finish(self) -> None:
