@@ -64,6 +64,9 @@ with bireme.init(every=5) as run:
 
 @pytest.fixture
 def horovod(tmp_path: Path) -> Iterator[Bireme]:
+    for program, package in (("mpirun", "openmpi-bin"), ("mpicxx", "libopenmpi-dev")):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed: apt-get install {package}")
     folder = built()
     with bireme_in(tmp_path) as bireme:
         program = bireme.write("bin/horovodrun", HOROVODRUN)
@@ -91,8 +94,6 @@ def sums(output: str) -> set[str]:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("command", [GLOO, MPI, MPIRUN], ids=["gloo", "mpi", "mpirun"])
 def test_a_killed_rank_changes_nothing_that_is_computed(horovod: Bireme, command: str) -> None:
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not installed; `make frameworks` installs it")
     horovod.write("job.yaml", documented(command))
     undisturbed = horovod("run", "-f", "job.yaml")
     assert undisturbed.returncode == 0, undisturbed.stdout + undisturbed.stderr

@@ -49,7 +49,8 @@ def built() -> Path:
 def _place() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return Path(base, "bireme", "horovod", f"{VERSION}-torch{metadata.version('torch')}-{python}")
+    mpi = "-mpi" if shutil.which("mpicxx") else ""
+    return Path(base, "bireme", "horovod", f"{VERSION}-torch{metadata.version('torch')}-{python}{mpi}")
 
 
 def _build(place: Path) -> None:

@@ -24,8 +24,6 @@ class Board:
         with files.explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self._lock = locks.hold(folder / "lock")
-        if self._lock is not None:
-            self._clear()
 
     @property
     def is_ours(self) -> bool:
@@ -61,12 +59,10 @@ class Board:
             path = self.folder / source.name / _FILE.format(seconds=int(now))
             with files.explained(path):
                 path.parent.mkdir(exist_ok=True)
+                # What an earlier board wrote is said anew, if it is said at all: the pods that said it may be
+                # gone, and with them the only other copy.
+                for old in path.parent.glob("*tfevents*"):
+                    old.unlink(missing_ok=True)
                 path.write_bytes(tfevents.header(now))
             self._paths[source] = path
         return self._paths[source]
-
-    def _clear(self) -> None:
-        """Removes what an earlier board wrote: everything is said anew from the records."""
-        for path in self.folder.glob("*/*tfevents*"):
-            with files.explained(path):
-                path.unlink(missing_ok=True)

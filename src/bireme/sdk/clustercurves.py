@@ -22,4 +22,7 @@ class ClusterFeed:
         self._reads_on = True
         starts = self._watch.starts() if self._picker and lines else {}
         picked = [one for line in lines for one in self._picker.reported(line, starts)]
-        return [*picked, *(one for line in self._watch.echoes() for one in echoed.reported(line.text))]
+        lines = sorted(self._watch.echoes(), key=lambda line: line.time)
+        told = [one for line in lines for one in echoed.reported(line.text)]
+        # An attempt before the next one, from whichever pod it was heard first: what is said last counts.
+        return [*picked, *sorted(told, key=lambda one: one.life)]

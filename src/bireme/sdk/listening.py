@@ -188,9 +188,7 @@ class Listener:
     def _mark(self, source: Source) -> Mark:
         key = (source.uid, source.container)
         if key not in self._marks:
-            last = self._choice.last
-            # More than is wanted: some lines are not for people, and are left out.
-            self._marks[key] = Mark(self._choice.since, 2 * last + _KEPT if last else last)
+            self._marks[key] = Mark(self._choice.since, self._choice.last)
         return self._marks[key]
 
     def _pod(self, uid: str) -> Pod | None:

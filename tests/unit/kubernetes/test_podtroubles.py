@@ -173,8 +173,8 @@ def test_a_container_that_crashes_again_and_again() -> None:
     for one, which in ((crashed, " --previous"), (before_it_is_said, "")):
         assert told(pod("Running", one)) == (
             "CrashLoopBackOff",
-            f"container pytorch exited with code 1; see `kubectl logs -n ml pod/mnist-worker-0 -c pytorch{which}`"
-            " (it is started again after a pause)",
+            "container pytorch exited with code 1; see `kubectl logs -n ml pod/mnist-worker-0 -c pytorch"
+            f"{which}` (it is started again after a pause)",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +15,9 @@ from bireme.runtime.records.layout import Histogram, Params, Record, Scalars, Te
 WHO = Who(rank=3, attempt=1, start=2)
 names = st.text(min_size=1, max_size=20)
 times = st.integers(0, 2**40).map(lambda milliseconds: milliseconds / 1000)
+values = st.dictionaries(names, st.floats(allow_nan=False), min_size=1, max_size=10)
 records = st.one_of(
-    st.builds(Scalars, st.integers(0, 2**62), times, st.dictionaries(names, st.floats(allow_nan=False))),
+    st.builds(Scalars, st.integers(0, 2**62), times, values),
     st.builds(Text, st.integers(0, 2**62), times, names, st.text(max_size=100)),
 )
 
@@ -69,6 +71,33 @@ def test_parameters_come_back_and_pictures_do_not() -> None:
     assert found == [Params(1.0, {"rate": 0.1}), Params(1.0, {"file": "<class 'object'>"})]
 
 
+def test_what_a_launcher_puts_before_a_line_goes_with_it() -> None:
+    (line,) = echoes.lines(WHO, [Scalars(1, 1.0, {"loss": 0.5})])
+
+    for prefix in ("[0]<stderr>:", "[1,0]<stderr>: ", "[1]<stdout>:"):
+        assert echoes.taken_apart(f"{prefix}{line}") == ("", line[len(MARK) :])
+
+
+@pytest.mark.parametrize("line", ["the mark is ::bireme:: and then JSON", f'{MARK}{{"rank": 0, "att'])
+def test_a_line_that_only_looks_like_one_is_shown(line: str) -> None:
+    assert echoes.taken_apart(line) == (line, "")
+
+
+def test_one_record_is_never_longer_than_a_line() -> None:
+    given: list[Record] = [
+        Scalars(1, 1.0, {f"name-{number}": 0.123456789 for number in range(1000)}),
+        Text(1, 1.0, "sample", "\N{SNOWMAN}" * 9000),
+    ]
+
+    lines = list(echoes.lines(WHO, given))
+
+    assert max(map(len, lines)) < 2 * echoes.LONGEST_LINE
+    merged: dict[str, float] = {}
+    for one in read_again(lines):
+        merged |= one.values if isinstance(one, Scalars) else {}
+    assert given[0] == Scalars(1, 1.0, merged)
+
+
 def test_what_a_program_had_begun_to_print_stays_its_own() -> None:
     (line,) = echoes.lines(WHO, [Scalars(1, 1.0, {"loss": 0.5})])
 
@@ -83,6 +112,5 @@ def test_what_a_program_had_begun_to_print_stays_its_own() -> None:
     st.text() | st.sampled_from(["[]", "{}", "1", '{"rank": 0}', '{"rank": 0, "attempt": 0, "start": []}'])
 )
 def test_whatever_follows_a_mark_does_no_harm(text: str) -> None:
-    _, echoed = echoes.taken_apart(f"{MARK}{text}")
-
-    assert echoes.read(echoed) is None
+    assert echoes.read(echoes.taken_apart(f"{MARK}{text}")[1]) is None
+    assert echoes.read(text) is None

@@ -131,3 +131,17 @@ def test_a_board_is_kept_current_and_made_anew_by_the_next_one(tmp_path: Path) -
 
     assert sorted(one.name for one in third.folder.iterdir() if one.is_dir()) == ["rank-0", "rank-1"]
     assert [one.step for one in _read(third.folder / "rank-0").Scalars("loss")] == [0, 1]
+
+
+def test_a_board_whose_feed_has_gone_silent_still_has_what_it_had(tmp_path: Path) -> None:
+    recorder = _recorder(tmp_path)
+    recorder.scalars(1, {"loss": 0.5})
+    board = _board(tmp_path)
+    board.refresh()
+    board.close()
+
+    silent = Board(tmp_path / "tensorboard")
+    silent.refresh()
+
+    assert not silent.is_empty()
+    assert [one.step for one in _read(tmp_path / "tensorboard" / "rank-0").Scalars("loss")] == [1]

@@ -7,6 +7,7 @@ that came, in whole seconds as the API takes it; what was read before is then le
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -51,6 +52,22 @@ class Mark:
         self._last = last
         self._nanoseconds = -1
         self._same = 0
+        self.count = 0
+        """Lines that passed."""
+
+    @property
+    def last(self) -> int | None:
+        """How many lines are wanted at most; None for all, as after the first reading."""
+        return self._last if self._nanoseconds < 0 else None
+
+    def asking_for(self, last: int | None) -> Mark:
+        """The same place, from where so many lines are asked for."""
+        other = copy.copy(self)
+        other._last, other.count = last, 0
+        return other
+
+    def go_on_from(self, other: Mark) -> None:
+        self._nanoseconds, self._same, self.count = other._nanoseconds, other._same, other.count
 
     def query(self) -> dict[str, str]:
         """Where the API is to begin: at most a second before the next line."""
@@ -76,13 +93,31 @@ class Mark:
                 self._same += 1
             else:
                 self._nanoseconds, self._same, left = at, 1, 0
+            self.count += 1
             return at / 1e9, text
 
         return passed
 
 
 async def read(api: Api, source: Source, mark: Mark) -> list[LogLine]:
-    """The lines from a mark to the end; none where the container has not started or is gone."""
+    """The lines from a mark to the end; none where the container has not started or is gone.
+
+    Where only the last few are wanted, these are the last few for people: more are asked for until so many
+    are among them.
+    """
+    wanted = mark.last
+    asked = wanted
+    while True:
+        trial = mark.asking_for(asked)
+        found = await _read(api, source, trial)
+        for_people = sum(line.stream != ECHO for line in found)
+        if wanted is None or asked is None or for_people >= wanted or trial.count < asked:
+            mark.go_on_from(trial)
+            return found
+        asked *= 4
+
+
+async def _read(api: Api, source: Source, mark: Mark) -> list[LogLine]:
     found: list[LogLine] = []
     try:
         async for line in _lines(api, source, mark, {}):

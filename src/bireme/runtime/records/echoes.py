@@ -9,6 +9,7 @@ server and without a volume. Scalars, texts and parameters travel so; histograms
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from .layout import Params, Record, Scalars, Text
@@ -17,6 +18,10 @@ MARK = "::bireme:: "
 LONGEST_LINE = 8192
 """A longer line is cut into pieces on its way."""
 _LONGEST_TEXT = 2000
+_MOST_NAMES = 50
+_BEGINNING = '{"rank": '
+_PREFIX = re.compile(r"^\[[\d,]+\]<std(?:out|err)>:\s*$")
+"""What horovodrun and mpirun put before each line of a rank."""
 
 
 class Who(NamedTuple):
@@ -32,6 +37,7 @@ class Who(NamedTuple):
 def lines(who: Who, records: Iterable[Record]) -> Iterator[str]:
     """Writes records, as many on each line as it may hold; those that cannot travel are left out."""
     head = json.dumps(who._asdict())[:-1]
+    assert head.startswith(_BEGINNING)
     line, kind = "", ""
     for record in records:
         for key, text in _written(record):
@@ -45,12 +51,15 @@ def lines(who: Who, records: Iterable[Record]) -> Iterator[str]:
 
 
 def taken_apart(line: str) -> Tuple[str, str]:
-    """What a program printed itself, and what follows the mark; each may be empty.
+    """What a program printed itself, and what was echoed behind it; each may be empty.
 
-    The mark may come after the beginning of a line that the program has not ended, such as a progress bar.
+    A mark may come after the beginning of a line that the program has not ended, such as a progress bar, and
+    after the prefix of a launcher. A program that prints the mark itself keeps its line.
     """
     own, _, echoed = line.partition(MARK)
-    return own, echoed
+    if not echoed.startswith(_BEGINNING) or not echoed.endswith("}"):
+        return line, ""
+    return _PREFIX.sub("", own), echoed
 
 
 def read(echoed: str) -> Optional[Tuple[Who, List[Record]]]:
@@ -65,9 +74,14 @@ def read(echoed: str) -> Optional[Tuple[Who, List[Record]]]:
 
 def _written(record: Record) -> Iterator[Tuple[str, str]]:
     if isinstance(record, Scalars):
-        yield "points", json.dumps([record.step, round(record.time, 3), record.values])
+        names = list(record.values)
+        for first in range(0, len(names), _MOST_NAMES):
+            values = {name: record.values[name] for name in names[first : first + _MOST_NAMES]}
+            yield "points", json.dumps([record.step, round(record.time, 3), values])
     elif isinstance(record, Text):
         told = record.text[:_LONGEST_TEXT]
+        while len(json.dumps(told)) > 2 * _LONGEST_TEXT:
+            told = told[: len(told) // 2]
         yield "texts", json.dumps([record.step, round(record.time, 3), record.name, told])
     elif isinstance(record, Params):
         # One at a time: together they may be too long for a line.

@@ -112,6 +112,11 @@ def encode(record: Union[Opened, Histogram, Image, Text, Params]) -> bytes:
     return _named(_HISTOGRAM, record) + numbers
 
 
+def is_large(payload: bytes) -> bool:
+    """Whether it holds an image or a histogram."""
+    return payload[:1] != b"" and _HEAD.unpack_from(payload)[0] in (_IMAGE, _HISTOGRAM)
+
+
 class Decoder:
     """Turns payloads into records, in the order in which they were written."""
 

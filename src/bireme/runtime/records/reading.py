@@ -7,7 +7,7 @@ import re
 import zlib
 from typing import Iterator, List, NamedTuple, Tuple
 
-from .layout import ALIGNMENT, FRAME, LARGEST, MAGIC, Decoder, Record
+from .layout import ALIGNMENT, FRAME, LARGEST, MAGIC, Decoder, Record, is_large
 
 _BLOCK = 1 << 20
 _NAME = re.compile(r"([0-9]+)-([0-9]+)(?:-([0-9]+))?\.records")
@@ -45,21 +45,37 @@ def files(folder: str) -> Tuple[File, ...]:
 class Reader:
     """Reads a file that may still be written, each record once."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, leaves_out_large: bool = False) -> None:
+        """Images and histograms can be left out."""
         self.path = path
+        self._leaves_out_large = leaves_out_large
+        self._file: Tuple[int, int] = (0, 0)
         self._offset = 0
         self._decoder = Decoder()
 
     def read(self) -> List[Record]:
         """Returns the records that came since the last call; none while the file is not there."""
+        return list(self.each())
+
+    def each(self) -> Iterator[Record]:
+        """Yields the same, without holding them all in memory."""
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return []
+            return
         try:
-            return list(self._records(fd))
+            self._start_anew_in_another(fd)
+            yield from self._records(fd)
         finally:
             os.close(fd)
+
+    def _start_anew_in_another(self, fd: int) -> None:
+        """Somebody may have removed the file; the next one of its name begins at the beginning."""
+        found = os.fstat(fd)
+        if self._file != (found.st_dev, found.st_ino):
+            self._file = (found.st_dev, found.st_ino)
+            self._offset = 0
+            self._decoder = Decoder()
 
     def _records(self, fd: int) -> Iterator[Record]:
         if self._offset == 0:
@@ -68,6 +84,8 @@ class Reader:
             self._offset = len(MAGIC)
         for payload, end in frames(fd, self._offset):
             self._offset = end
+            if self._leaves_out_large and is_large(payload):
+                continue
             record = self._decoder.decode(payload)
             if record is not None:
                 yield record

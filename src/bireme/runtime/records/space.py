@@ -12,7 +12,7 @@ import fcntl
 import mmap
 import os
 import zlib
-from typing import Optional
+from typing import Optional, Tuple
 
 from .layout import ALIGNMENT, FRAME, LARGEST, MAGIC
 from .reading import file_name, frames
@@ -33,7 +33,7 @@ class Space:
 
     def __init__(self, folder: str, rank: int, attempt: int) -> None:
         os.makedirs(folder, exist_ok=True)
-        self._fd = _held(folder, rank, attempt)
+        self.path, self._fd = _held(folder, rank, attempt)
         self._map: Optional[mmap.mmap] = None
         self._can_map = True
         self._chunk = _FIRST_CHUNK
@@ -111,18 +111,18 @@ class Space:
         self._map, self._limit = None, 0
 
 
-def _held(folder: str, rank: int, attempt: int) -> int:
+def _held(folder: str, rank: int, attempt: int) -> Tuple[str, int]:
     """Opens the first file of this rank and attempt that no living process has."""
     for number in range(_MOST_HOLDERS):
         path = os.path.join(folder, file_name(rank, attempt, number))
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return fd
+            return path, fd
         except BlockingIOError:
             os.close(fd)
         except OSError:
-            return fd  # there are no locks on this file system
+            return path, fd  # there are no locks on this file system
     raise OSError(errno.EMFILE, f"{_MOST_HOLDERS} processes are rank {rank} at once")
 
 

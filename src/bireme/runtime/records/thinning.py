@@ -1,38 +1,101 @@
 """How few points still tell the story of a run, however long it takes. Pure.
 
-What goes through a log must not fill it. The pauses between two portions grow with the run, and a portion has
-so many points at most: a day of training is a few megabytes, and a curve keeps its shape.
+What goes through a log must not fill it. The longer a run, the longer the pauses between two portions and the
+fewer bytes in one: a day of training is a few megabytes, whatever is reported, and a curve keeps its shape.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, Iterator, List, Tuple
 
-from .layout import Scalars
+from .layout import Scalars, Text
 
-SHORTEST_PAUSE = 1.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 _SHARE = 500
-"""A pause is this part of the time so far: so fine is the grain of the whole."""
-MOST_AT_ONCE = 30
-MOST_OF_THE_PAST = 1000
-"""Points of the same names in one portion; and in the first one, which holds what was before."""
+"""Before it is at its longest, a pause is this part of the time so far: so fine is the grain of the whole."""
+_BYTES = 2048
+"""Of a portion, while pauses still grow."""
+BYTES_OF_THE_PAST = 1 << 16
+"""Of what was before, which is told once."""
+_LONGEST_STRETCH = 20.0
+MOST_TEXTS = 5
+"""Of a name in one portion."""
 
 
-def pause(elapsed: float) -> float:
-    """Seconds until the next portion, after a run of so many."""
-    return max(SHORTEST_PAUSE, elapsed / _SHARE)
+def pause(elapsed: float, written: int = 0) -> float:
+    """Seconds until the next portion, after a run of so many, if so many bytes were just written."""
+    stretch = min(_LONGEST_STRETCH, max(1.0, written / budget(elapsed)))
+    return stretch * min(LONGEST_PAUSE, max(SHORTEST_PAUSE, elapsed / _SHARE))
 
 
-def thinned(points: Sequence[Scalars], most: int) -> List[Scalars]:
-    """At most so many points of each set of names, evenly spread and in their order, with the last one."""
-    by_names: Dict[Tuple[str, ...], List[int]] = {}
-    for index, point in enumerate(points):
-        by_names.setdefault(tuple(point.values), []).append(index)
-    chosen = [each[place] for each in by_names.values() for place in _spread(len(each), most)]
-    return [points[index] for index in sorted(chosen)]
+def budget(elapsed: float) -> int:
+    """How many bytes a portion may have."""
+    return int(_BYTES * min(1.0, LONGEST_PAUSE * _SHARE / max(elapsed, 1.0))) + 1
 
 
-def _spread(count: int, most: int) -> Sequence[int]:
-    if count <= most:
-        return range(count)
-    return [(number + 1) * count // most - 1 for number in range(most)]
+class Thinned:
+    """Keeps some of the points that are added, evenly spread over all of them, and the last one.
+
+    Points of the same names are of one kind, and each kind keeps as many as the others.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: Dict[Tuple[str, ...], _Kind] = {}
+        self._texts: Dict[str, List[Text]] = {}
+
+    def add(self, record: Scalars) -> None:
+        names = tuple(record.values)
+        kind = self._kinds.get(names)
+        if kind is None:
+            kind = self._kinds[names] = _Kind()
+        kind.add(record)
+
+    def add_text(self, record: Text) -> None:
+        kept = self._texts.setdefault(record.name, [])
+        kept.append(record)
+        del kept[:-MOST_TEXTS]
+
+    def points(self, bytes: int) -> List[Scalars]:
+        """As many as fit into so many bytes, and at least one of each kind; ordered by step."""
+        once = sum(_size(names) for names in self._kinds) or 1
+        most = max(1, bytes // once)
+        return sorted(
+            (point for kind in self._kinds.values() for point in kind.spread(most)), key=lambda one: one.time
+        )
+
+    def texts(self) -> Iterator[Text]:
+        for kept in self._texts.values():
+            yield from kept
+
+
+class _Kind:
+    """Every k-th point, k doubling as they become many."""
+
+    MOST = 2048
+
+    def __init__(self) -> None:
+        self._kept: List[Scalars] = []
+        self._every = 1
+        self._count = 0
+        self._last: List[Scalars] = []
+
+    def add(self, point: Scalars) -> None:
+        self._last = [point]
+        self._count += 1
+        if self._count % self._every == 0:
+            self._kept.append(point)
+            self._last = []
+            if len(self._kept) > self.MOST:
+                self._kept = self._kept[1::2]
+                self._every *= 2
+
+    def spread(self, most: int) -> Iterator[Scalars]:
+        points = self._kept + self._last
+        count = len(points)
+        chosen = range(count) if count <= most else [(n + 1) * count // most - 1 for n in range(most)]
+        return (points[index] for index in chosen)
+
+
+def _size(names: Tuple[str, ...]) -> int:
+    """About how many bytes a point of these names takes in a line."""
+    return 30 + sum(len(name) + 26 for name in names)

@@ -49,6 +49,8 @@ class Recorder:
         """The name and step of the first number that was not finite."""
         self.dropped = 0
         """Records that could not be kept."""
+        self.path = ""
+        """The file that holds the records; empty while there is none."""
         self._folder, self._rank, self._attempt = folder, rank, attempt
         self._tell = tell
         self._clock = clock
@@ -279,6 +281,7 @@ class Recorder:
             return None
         if self._resting is None:
             self._resting = Space(self._folder, self._rank, self._attempt)
+            self.path = self._resting.path
         self._resting.put(encode(Opened(self._clock(), os.getpid())))
         self._space, self._resting = self._resting, None
         if self.dropped:

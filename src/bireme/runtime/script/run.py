@@ -81,7 +81,7 @@ class Run:
         self._tell = _teller(place)
         metrics = settings.metrics or os.path.join(folder, "metrics")
         self._recorder = Recorder(metrics, place.rank, place.attempt, self._tell)
-        self._echo = _echo(metrics, place) if settings.echoes else None
+        self._echo = _echo(metrics, place, self._recorder) if settings.echoes else None
         self._board = board(place, folder, self._tell)
         self._timetable = Timetable(
             interval(settings.every), place.rank, place.world_size, self._board, time.monotonic
@@ -383,10 +383,10 @@ class Run:
         raise SystemExit(LEFT)
 
 
-def _echo(metrics: str, place: Place) -> Echo:
+def _echo(metrics: str, place: Place, recorder: Recorder) -> Echo:
     from .echoing import Echo
 
-    echo = Echo(metrics, place)
+    echo = Echo(metrics, place, lambda: recorder.path)
     echo.start()
     return echo
 

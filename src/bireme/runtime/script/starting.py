@@ -42,6 +42,7 @@ def init(
     here = place(os.environ)
     folder = run_folder(here, os.environ, sys.argv[0])
     where = _where(checkpoints, os.environ)
+    echoes = os.environ.get("BIREME_ECHO", "0") not in ("", "0")
     settings = Settings(
         checkpoints=where or notes.default_checkpoints(folder),
         every=every,
@@ -49,8 +50,8 @@ def init(
         seed=seed,
         stop_on_nan=stop_on_nan,
         origin=os.environ.get("BIREME_FROM", ""),
-        metrics=metrics_folder(here, where),
-        echoes=os.environ.get("BIREME_ECHO", "0") not in ("", "0"),
+        metrics=metrics_folder(here, where) or (writable(folder) if echoes else ""),
+        echoes=echoes,
     )
     _open = Run(here, folder, settings)
     return _open
@@ -77,6 +78,24 @@ def metrics_folder(here: Place, checkpoints: str) -> str:
         return ""
     folder = os.path.join(checkpoints, "metrics", here.run.replace(os.sep, "-"))
     return folder if here.trains else os.path.join(folder, here.role)  # ranks are counted among their like
+
+
+def writable(folder: str) -> str:
+    """Where records are kept that are printed, too: the folder of the run, or one elsewhere.
+
+    The file system of a container may be read-only.
+    """
+    own = os.path.join(folder, "metrics")
+    elsewhere = f"bireme-{os.getpid()}"
+    others = (os.environ.get("TMPDIR", "/tmp"), "/dev/shm")
+    for one in (own, *(os.path.join(other, elsewhere) for other in others)):
+        try:
+            os.makedirs(one, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(one, os.W_OK | os.X_OK):
+            return one
+    return own
 
 
 def given_checkpoints(environ: Mapping[str, str]) -> str:
