@@ -64,9 +64,9 @@ with bireme.init(every=5) as run:
 
 @pytest.fixture
 def horovod(tmp_path: Path) -> Iterator[Bireme]:
-    for program, package in (("mpirun", "openmpi-bin"), ("mpicxx", "libopenmpi-dev")):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed: apt-get install {package}")
+    for name, package in (("mpirun", "openmpi-bin"), ("mpicxx", "libopenmpi-dev")):
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed: apt-get install {package}")
     folder = built()
     with bireme_in(tmp_path) as bireme:
         program = bireme.write("bin/horovodrun", HOROVODRUN)
