@@ -15,6 +15,7 @@ from tests.cluster import operating
 from tests.cluster.harness import PYTHON, Cluster, Json
 from tests.cluster.operating import CRDS, until
 from tests.cluster.verbs import Verbs, verbs
+from tests.tensorboards import events
 
 TRAIN = """
     import random, sys, time
@@ -124,14 +125,11 @@ def test_a_gang_whose_pods_are_lost_twice_computes_the_same_numbers(bireme: Verb
 
 def curve(bireme: Verbs, name: str) -> dict[tuple[str, str], float]:
     """What TensorBoard shows, by rank and step."""
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     folder = Path(bireme.done("tensorboard", name, "--logdir-only").out.strip())
     found = {}
     for rank in folder.iterdir():
         if rank.is_dir():
-            events = accumulator.EventAccumulator(str(rank), size_guidance={"scalars": 0})
-            events.Reload()
-            for one in events.Scalars("weight"):
+            for one in events(rank).Scalars("weight"):
                 found[rank.name.removeprefix("rank-"), str(one.step)] = one.value
     return found
 

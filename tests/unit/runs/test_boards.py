@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from bireme.runs import tfevents
 from bireme.runs.boards import Board
 from bireme.runs.metrics import Follower
 from bireme.runtime.records.layout import Opened, Scalars
 from bireme.runtime.records.writing import Recorder
+from tests.tensorboards import events
 
 
 def _board(tmp_path: Path) -> Board:
@@ -21,13 +19,6 @@ def _board(tmp_path: Path) -> Board:
 
 def _recorder(tmp_path: Path, rank: int = 0, attempt: int = 0) -> Recorder:
     return Recorder(str(tmp_path / "metrics"), rank, attempt, print, lambda: 1000.0 + attempt)
-
-
-def _read(folder: Path) -> Any:  # Any: TensorBoard has no types
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    found = accumulator.EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 0})
-    found.Reload()
-    return found
 
 
 def test_a_checksum_is_the_one_of_the_standard() -> None:
@@ -59,7 +50,7 @@ def test_scalars_are_read_by_tensorboard(tmp_path: Path) -> None:
 
     board.refresh()
 
-    found = _read(board.folder / "rank-0")
+    found = events(board.folder / "rank-0")
     assert [(one.step, one.value) for one in found.Scalars("loss")] == [
         *((step, step / 4) for step in range(300)),
         (300, float("inf")),
@@ -78,7 +69,7 @@ def test_histograms_images_texts_and_params_are_read_by_tensorboard(tmp_path: Pa
 
     board.refresh()
 
-    found = _read(board.folder / "rank-0")
+    found = events(board.folder / "rank-0")
     (weights,) = found.Histograms("weights")
     (picture,) = found.Images("picture")
     (sample,) = found.Tensors("sample")
@@ -103,7 +94,7 @@ def test_a_later_attempt_supersedes_what_it_repeats(tmp_path: Path) -> None:
 
     board.refresh()
 
-    found = _read(board.folder / "rank-0")
+    found = events(board.folder / "rank-0")
     assert [(one.step, one.value) for one in found.Scalars("loss")] == [
         *((step, 0.0) for step in range(6)),
         *((step, 1.0) for step in range(6, 12)),
@@ -130,7 +121,7 @@ def test_a_board_is_kept_current_and_made_anew_by_the_next_one(tmp_path: Path) -
     third.refresh()
 
     assert sorted(one.name for one in third.folder.iterdir() if one.is_dir()) == ["rank-0", "rank-1"]
-    assert [one.step for one in _read(third.folder / "rank-0").Scalars("loss")] == [0, 1]
+    assert [one.step for one in events(third.folder / "rank-0").Scalars("loss")] == [0, 1]
 
 
 def test_a_board_whose_feed_has_gone_silent_still_has_what_it_had(tmp_path: Path) -> None:
@@ -144,4 +135,4 @@ def test_a_board_whose_feed_has_gone_silent_still_has_what_it_had(tmp_path: Path
     silent.refresh()
 
     assert not silent.is_empty()
-    assert [one.step for one in _read(tmp_path / "tensorboard" / "rank-0").Scalars("loss")] == [1]
+    assert [one.step for one in events(tmp_path / "tensorboard" / "rank-0").Scalars("loss")] == [1]
