@@ -46,7 +46,7 @@ class Echo:
 
     def start(self) -> None:
         # A number of its own: a script may close standard error, and open something else under its number.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: no more threads
             self._out = os.dup(_STDERR)
             self._thread.start()
             atexit.register(self.close)  # for a script that does not close its run
