@@ -55,10 +55,10 @@ class Thinned:
         kept.append(record)
         del kept[:-MOST_TEXTS]
 
-    def points(self, bytes: int) -> List[Scalars]:
-        """As many as fit into so many bytes, and at least one of each kind; ordered by step."""
+    def points(self, room: int) -> List[Scalars]:
+        """As many as fit into so many bytes, and at least one of each kind; in the order of their times."""
         once = sum(_size(names) for names in self._kinds) or 1
-        most = max(1, bytes // once)
+        most = max(1, room // once)
         return sorted(
             (point for kind in self._kinds.values() for point in kind.spread(most)), key=lambda one: one.time
         )

@@ -76,10 +76,10 @@ class Echo:
         for followed in self._followed.values():
             yield from self._lines(followed, thinning.budget(elapsed))
 
-    def _lines(self, followed: _Followed, bytes: int) -> Iterator[str]:
+    def _lines(self, followed: _Followed, room: int) -> Iterator[str]:
         for life in followed.news(self._rests()):
             who = Who(self._rank, followed.attempt, life.start, self._role)
-            yield from echoes.lines(who, [*life.params, *life.kept.texts(), *life.kept.points(bytes)])
+            yield from echoes.lines(who, [*life.params, *life.kept.texts(), *life.kept.points(room)])
 
     def _rests(self) -> Callable[[], None]:
         begun = time.monotonic()
