@@ -4,9 +4,9 @@
 
 The state is a model and its AdamW. Every contestant saves it some times in a process of its own, all of them
 once a round. `first` is the loop's stall at the first save, `stall` at the later ones, `total` is the time
-until a later one is written. All keep the one before until then, which whoever overwrites it would lose to a
-kill. torch.save stops the loop for all of it, and does not wait for the disk, as the
-others do. Last comes what `run.save` costs a step at which nothing is due.
+until a later one is written. All keep the one before until then: a kill would cost whoever overwrites it all
+of its work. torch.save stops the loop for all of it, and does not wait for the disk, as the others do. Last
+comes what `run.save` costs a step at which nothing is due.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
+# Also in the Makefile, which takes only the launcher of it.
 VERSION = "0.28.1"
 HASH = "sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 _OLD, _NEW = "set(CMAKE_CXX_STANDARD 14)", "set(CMAKE_CXX_STANDARD 17)"
