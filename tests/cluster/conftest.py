@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """An API server without nodes: pods are whatever a test says of them."""
     with _shown(pytestconfig), contextlib.ExitStack() as stack:
-        home = stack.enter_context(harness.shared("tests-control-plane", Wish(nodes=0), building.tell))
+        home = stack.enter_context(harness.shared(f"{harness.SHARED}-plane", Wish(nodes=0), building.tell))
         kept = stack.pop_all()
     with kept:
         yield ControlPlane(home.kubeconfig)
@@ -35,7 +35,7 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
         yield Cluster(own, name="")
         return
     with _shown(pytestconfig), contextlib.ExitStack() as stack:
-        home = stack.enter_context(harness.shared("tests", Wish(nodes=2), building.tell))
+        home = stack.enter_context(harness.shared(harness.SHARED, Wish(nodes=2), building.tell))
         kept = stack.pop_all()
     with kept:
         yield Cluster(home.kubeconfig, home.name)

@@ -9,6 +9,7 @@ import os
 import secrets
 import subprocess
 import sysconfig
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from tools.testcluster.processes import until
 
 PATIENCE = 120.0
 OWN_CLUSTER = "BIREME_TEST_KUBECONFIG"
+# Named after the checkout: the operators of two checkouts on one cluster would work on each other's jobs.
+SHARED = f"tests-{zlib.crc32(str(Path(__file__).resolve()).encode()):08x}"
 PYTHON, OPEN_MPI, OPEN_MPI_SSH = images.PYTHON, images.OPEN_MPI, images.OPEN_MPI_SSH
 
 Json = Any  # whatever the API server answers
