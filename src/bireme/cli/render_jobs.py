@@ -62,7 +62,10 @@ def amount(resources: Resources) -> str:
 
 def moment(at: float) -> str:
     """A time on this machine's clock."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (ValueError, OverflowError, OSError):  # what a damaged file says was no time
+        return "at no time"
 
 
 def _row(job: JobSummary, now: float) -> Sequence[str]:

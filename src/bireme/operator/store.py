@@ -147,8 +147,8 @@ class ClusterStore:
             and known.annotations == one.metadata.annotations
         ):
             return known
-        manifest = jobviews.manifest(one)
         try:
+            manifest = jobviews.manifest(one)
             (found,) = read.from_manifest(manifest, file=one.metadata.name).jobs
         except errors.BadManifest as error:
             raise Unusable(one, error) from error

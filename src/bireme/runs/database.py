@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bireme import errors
+from bireme.model.decoding import DAMAGED
 from bireme.runs import files, machine
 from bireme.runs.records import Machine
 
@@ -198,6 +199,8 @@ def _wait_for(fd: int, how: int, path: Path) -> None:
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
+    except DAMAGED as error:  # a record in it, which is ours to decode
+        raise _Unusable(str(error)) from error
     except sqlite3.DatabaseError as error:
         # The low byte is the kind of error, the rest says more.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

@@ -15,11 +15,12 @@ import msgspec
 
 from bireme import errors
 from bireme.model.decisions import Event
+from bireme.model.decoding import DAMAGED
 from bireme.model.status import Status
 from bireme.runs import files, locks
 from bireme.runs.journal import Journal
 from bireme.runs.locks import Lock
-from bireme.runs.records import Context, Desired, RecordedEvent, RunId, parse_run
+from bireme.runs.records import Context, Desired, RecordedEvent, RunId, is_name, is_number, parse_run
 from bireme.runs.wake import Wake, make_wake, send_wake
 
 Value = TypeVar("Value")
@@ -158,10 +159,10 @@ class RunDirectory:
         advice = f"remove the run with `bireme rm {self.id}`; its logs are in {self.logs}"
         try:
             with files.explained(path):
-                return msgspec.json.decode(path.read_bytes(), type=type)
+                return msgspec.json.decode(files.read(path), type=type)
         except errors.BadInput as error:
             raise errors.OurBug(f"{path} is missing", hint=advice) from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except DAMAGED as error:
             raise errors.OurBug(f"{path} is damaged: {error}", hint=advice) from error
 
 
@@ -209,8 +210,8 @@ def find(home: Path, name: str, number: int | None) -> RunDirectory:
 
 def every(home: Path) -> tuple[RunDirectory, ...]:
     """Returns every run, by name and number."""
-    with suppress(FileNotFoundError):
-        names = sorted(one.name for one in os.scandir(runs_folder(home)) if not one.name.startswith("."))
+    with files.explained(runs_folder(home)), suppress(FileNotFoundError):
+        names = sorted(one.name for one in os.scandir(runs_folder(home)) if is_name(one.name))
         found = [(name, number) for name in names for number in sorted(_numbers(runs_folder(home) / name))]
         return tuple(RunDirectory(home, RunId(name, number)) for name, number in found)
     return ()
@@ -239,8 +240,8 @@ def _made(run: RunDirectory, desired: Desired, context: Context) -> Lock:
 
 
 def _numbers(folder: Path) -> list[int]:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return [int(one.name) for one in os.scandir(folder) if one.name.isdecimal()]
+    with files.explained(folder), suppress(FileNotFoundError, NotADirectoryError):
+        return [int(one.name) for one in os.scandir(folder) if is_number(one.name)]
     return []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,41 @@ from bireme import errors
 PRIVATE = 0o600
 PRIVATE_FOLDER = 0o700
 
+MOST_BYTES = 64 << 20
+"""Of a file that is read as a whole; ours are far smaller."""
+_LONGEST_LINE = 16 << 20
+
 _serial = itertools.count()
+
+
+def opened(path: str | Path) -> int:
+    """Opens a plain file for reading; raises OSError for anything else, which it never waits for."""
+    # Without O_NONBLOCK a pipe in the place of a file would hold us until somebody writes to it.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a plain file")
+    return fd
+
+
+def read(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """Reads a whole file; raises OSError if it is not a plain one, or larger than what we would write."""
+    with open(opened(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EOVERFLOW, f"it is larger than {most >> 20} MiB")
+        return file.read(size)
+
+
+def read_lines(path: str | Path) -> Iterator[bytes]:
+    """Yields each line of a file without its end; one that is longer than any of ours is left out."""
+    with open(opened(path), "rb") as file:
+        while line := file.readline(_LONGEST_LINE):
+            if len(line) < _LONGEST_LINE or line.endswith(b"\n"):
+                yield line.removesuffix(b"\n")
+                continue
+            while line and not line.endswith(b"\n"):
+                line = file.readline(_LONGEST_LINE)
 
 
 def replace(path: Path, data: bytes) -> None:

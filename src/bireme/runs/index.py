@@ -10,9 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from bireme import errors
+from bireme.model.decoding import DAMAGED
 from bireme.model.job import Kind
 from bireme.model.status import Phase
-from bireme.runs import directory
+from bireme.runs import directory, files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Machine, RunId
 
@@ -100,11 +101,11 @@ def _looked_up(run: RunDirectory) -> RunRow:
     version = _version(run)  # before the status is read: if it is replaced meanwhile, the row counts as old
     row = RunRow(run.id, run.path, "", None, 0.0, None, None, False, version)
     try:
-        context = msgspec.json.decode((run.path / "context.json").read_bytes(), type=_ContextHead)
+        context = msgspec.json.decode(files.read(run.path / "context.json"), type=_ContextHead)
         row = msgspec.structs.replace(row, host=context.machine.host, created=context.created)
-        head = msgspec.json.decode((run.path / "job.json").read_bytes(), type=_DesiredHead)
+        head = msgspec.json.decode(files.read(run.path / "job.json"), type=_DesiredHead)
         status = run.status()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, errors.BiremeError):
+    except (OSError, *DAMAGED, errors.BiremeError):
         return row
     return msgspec.structs.replace(
         row, kind=head.job.kind, phase=status.phase, finished=status.completed, hidden=status.expired

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from bireme.model.decoding import DAMAGED
 from bireme.runs import files
 
 Record = TypeVar("Record")
@@ -39,10 +40,9 @@ class Journal(Generic[Record]):
 
     def read(self) -> tuple[Record, ...]:
         """Returns every whole record, oldest first; changes nothing, so anybody may look."""
-        data = b""
         with files.explained(self.path), suppress(FileNotFoundError):
-            data = self.path.read_bytes()
-        return tuple(self._decoded(data.split(b"\n")))
+            return tuple(self._decoded(files.read_lines(self.path)))
+        return ()
 
     def close(self) -> None:
         self._file.close()
@@ -51,5 +51,5 @@ class Journal(Generic[Record]):
         for line in lines:
             try:
                 yield self._decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except DAMAGED:
                 continue

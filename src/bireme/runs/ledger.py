@@ -15,6 +15,7 @@ from bireme import errors
 from bireme.core import admit
 from bireme.core.admit import Capacity, Devices, Held, Want
 from bireme.model.decisions import Demand
+from bireme.model.decoding import DAMAGED
 from bireme.model.replicas import Waiting
 from bireme.runs import directory, files, index, machine, ports
 from bireme.runs.database import Database
@@ -217,7 +218,8 @@ class Ledger:
         for run in directory.every(self._home):
             index.record(connection, run)
             claim = _read_claim(run.claim_path)
-            if claim is not None and claim.machine == self._here:
+            # A claim is ended by removing the file of the run that it names, so it must be this one.
+            if claim is not None and claim.machine == self._here and claim.run == run.id:
                 book.put_claim(claim)
 
 
@@ -270,6 +272,6 @@ def _all_ports(by_replica: Ports) -> Iterable[int]:
 
 def _read_claim(path: Path) -> Claim | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Claim)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(files.read(path), type=Claim)
+    except (OSError, *DAMAGED):
         return None

@@ -101,9 +101,10 @@ class Follower:
     def _poll(self) -> list[LogLine]:
         for replica in self._replicas():
             # Listed before it is read: who sees the next file here has the whole of the one before.
-            for container, numbers in segments(self._logs / replica).items():
-                if self._choice.container in (None, container):
-                    self._source(replica, container, numbers).fill(numbers)
+            with files.explained(self._logs / replica):
+                for container, numbers in segments(self._logs / replica).items():
+                    if self._choice.container in (None, container):
+                        self._source(replica, container, numbers).fill(numbers)
         sources = self._sources.values()
         # Lines later than where another file was read to have to wait, or they would overtake its lines.
         horizon = min((one.latest for one in sources if one.more), default=float("inf"))
@@ -116,7 +117,7 @@ class Follower:
     def _replicas(self) -> list[str]:
         if self._choice.replica is not None:
             return [self._choice.replica]
-        with suppress(FileNotFoundError):
+        with files.explained(self._logs), suppress(FileNotFoundError):
             return sorted(os.listdir(self._logs))
         return []
 
@@ -155,15 +156,14 @@ class _Source:
             return
         self.more = True
         left = _CHUNK
-        with files.explained(self.folder):
-            while self.more and (left > 0 or not self.ready):
-                data = os.pread(self._fd, _CHUNK, self._offset) if self._fd is not None else b""
-                if data:
-                    left -= len(data)
-                    self._offset += len(data)
-                    self._parse(data)
-                else:
-                    self.more = self._open_next(numbers)
+        while self.more and (left > 0 or not self.ready):
+            data = os.pread(self._fd, _CHUNK, self._offset) if self._fd is not None else b""
+            if data:
+                left -= len(data)
+                self._offset += len(data)
+                self._parse(data)
+            else:
+                self.more = self._open_next(numbers)
 
     def take(self, horizon: float) -> Iterator[tuple[float, LogLine]]:
         while self.ready and self.ready[0][0] <= horizon:
@@ -200,7 +200,7 @@ class _Source:
 
     def _open(self, number: int) -> bool:
         try:
-            fd = os.open(segment_path(self.folder, self.container, number), os.O_RDONLY | os.O_CLOEXEC)
+            fd = files.opened(segment_path(self.folder, self.container, number))
         except FileNotFoundError:  # it was too old to be kept
             return False
         self.close()
@@ -212,7 +212,9 @@ class _Source:
         return self._fd
 
     def _parse(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, rest = (self._rest + data).split(b"\n")
+        # No entry is that long: of a file without line ends, nothing is kept that could be one.
+        self._rest = rest[-_LONGEST:]
         for line in lines:
             entry = parse_entry(line)
             if entry is not None:

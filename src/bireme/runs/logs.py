@@ -36,6 +36,9 @@ class Stream(StrEnum):
     STDERR = "stderr"
 
 
+_STREAMS = {str(stream).encode(): str(stream) for stream in Stream}
+
+
 class LogSettings(Struct, frozen=True):
     """How much is kept of a container's output, and how it is cut."""
 
@@ -68,8 +71,8 @@ def parse_entry(line: bytes) -> Entry | None:
     """Returns None for what is no entry, such as a line that a killed writer tore."""
     try:
         stamp, stream, tag, text = line.split(b" ", 3)
-        return Entry(_time(stamp), stream.decode(), tag == b"F", text)
-    except ValueError:
+        return Entry(_time(stamp), _STREAMS[stream], tag == b"F", text)
+    except (ValueError, KeyError):
         return None
 
 
@@ -99,7 +102,7 @@ def last_state(line: bytes) -> bytes:
 def read_live(path: Path) -> tuple[Entry, ...]:
     """Returns the unfinished lines of a container, one per stream."""
     try:
-        data = path.read_bytes()
+        data = files.read(path)
     except OSError:
         return ()
     return tuple(entry for line in data.split(b"\n") if (entry := parse_entry(line)))
@@ -270,7 +273,10 @@ def _second(seconds: int) -> bytes:
 
 
 def _time(stamp: bytes) -> float:
-    return _epoch(stamp[:19]) + float(stamp[19:-1])
+    fraction = float(stamp[19:-1])
+    if not 0.0 <= fraction < 1.0:  # nor is it NaN
+        raise ValueError("it is no fraction of a second")
+    return _epoch(stamp[:19]) + fraction
 
 
 @lru_cache(maxsize=256)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from bireme.runs.files import explained
 from bireme.runtime.records.layout import Histogram, Image, Opened, Params, Record, Scalars, Text
 from bireme.runtime.records.reading import File, Reader, files
 
@@ -66,10 +67,13 @@ class Follower:
 
     def poll(self) -> list[Reported]:
         found: list[Reported] = []
-        for file in files(str(self._folder)):
+        with explained(self._folder):
+            there = files(str(self._folder))
+        for file in there:
             if file not in self._files:
                 self._files[file] = _Followed(file)
-            found += self._files[file].poll()
+            with explained(Path(file.path)):
+                found += self._files[file].poll()
         return found
 
 

@@ -11,6 +11,7 @@ from bireme.model.decisions import EventType
 from bireme.model.job import Job
 
 _NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]{0,199}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class RunId(Struct, frozen=True, order=True):
@@ -26,9 +27,19 @@ class RunId(Struct, frozen=True, order=True):
 def parse_run(text: str) -> tuple[str, int | None]:
     """Splits `mnist#2` into name and number; no number means the newest run of that name."""
     name, mark, number = text.partition("#")
-    if not _NAME.fullmatch(name) or (mark and not number.isdecimal()) or (mark and int(number) < 1):
+    if not is_name(name) or (mark and not is_number(number)):
         raise errors.BadInput(f"{text!r} is not the name of a run", hint="`bireme ps --all` lists them")
     return name, int(number) if mark else None
+
+
+def is_name(text: str) -> bool:
+    """Says whether a run may be called so: whatever else lies in a home is none."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_number(text: str) -> bool:
+    """Says whether a text is the number of a run as we write it, which any database can hold."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 class Desired(Struct, frozen=True):

@@ -47,7 +47,8 @@ def _ask(path: str, host: str, command: List[str]) -> int:
         return 255
     if "error" in answer:
         print("bireme: " + str(answer["error"]), file=sys.stderr)
-    return int(answer.get("code", 255))
+    code = answer.get("code")
+    return code if isinstance(code, int) else 255
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import select
 import socket
 import time
@@ -21,6 +22,11 @@ _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _HALF_CLOSES = _PROTOCOLS[0]
 _STDIN, _STDOUT, _STDERR, _STATUS, _CLOSE = 0, 1, 2, 3, 255
 _TEXT, _BINARY, _END, _ASK, _REPLY = 1, 2, 8, 9, 10
+_LONGEST = 64 << 20  # Bytes of a message; the API server's are below a hundred thousand.
+_LONGEST_HEAD = 1 << 20
+_STATUS_LINE = re.compile(r"HTTP/[0-9.]+ ([0-9]{3})(?: |$)")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_EXIT_CODE = re.compile(r"[0-9]{1,3}")
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
@@ -145,27 +151,41 @@ class Session:
         elif kind in (_TEXT, _BINARY) and payload:
             channel, data = payload[0], payload[1:]
             if channel == _STATUS:
-                return self._ended(json.loads(data or b"{}"))
+                return exit_code(data, self._began)
             if channel in (_STDOUT, _STDERR) and data:
                 self._began = True
                 _write(channel, data)
         return None
 
-    def _ended(self, status: Dict[str, Any]) -> int:
-        if status.get("status") == "Success":
-            return 0
-        for cause in status.get("details", {}).get("causes", []):
-            if cause.get("reason") == "ExitCode":
-                return int(cause.get("message", 255))
-        text = str(status.get("message") or "the command could not be started")
-        # That a container is not there yet is told after the connection was accepted, as is a wrong command.
-        absent = any(
-            words in text for words in ("container not found", "not created or running", "is not running")
-        )
-        raise Refused(text, 503 if absent and not self._began else 422)
-
     def _lost(self, why: str) -> Refused:
         return Refused(f"the connection to the command was lost: {why}", 422)
+
+
+def exit_code(said: bytes, began: bool) -> int:
+    """How a command ended, as the server tells it at last; raises Refused if it was never started."""
+    status = _object(said or b"{}")
+    if status.get("status") == "Success":
+        return 0
+    for cause in _items(_mapping(status.get("details")).get("causes")):
+        code = str(cause.get("message", "255"))
+        if cause.get("reason") == "ExitCode" and _EXIT_CODE.fullmatch(code):
+            return int(code)
+    text = str(status.get("message") or "the command could not be started")
+    # That a container is not there yet is told after the connection was accepted, as is a wrong command.
+    absent = any(
+        words in text for words in ("container not found", "not created or running", "is not running")
+    )
+    raise Refused(text, 503 if absent and not began else 422)
+
+
+def pod_state(described: bytes) -> str:
+    """What has become of a pod, in a few words, by what the API server says of it."""
+    stated = _mapping(_object(described).get("status"))
+    waits = [
+        _mapping(_mapping(one.get("state")).get("waiting")) for one in _items(stated.get("containerStatuses"))
+    ]
+    reason = next((one["reason"] for one in waits if one.get("reason")), "")
+    return f"{stated.get('phase', 'in an unknown state')}{f' ({reason})' if reason else ''}"
 
 
 def frame(kind: int, payload: bytes) -> bytes:
@@ -188,7 +208,7 @@ class Frames:
     def __init__(self, first: bytes = b"") -> None:
         self._data = bytearray(first)
         self._kind = 0
-        self._parts = b""
+        self._parts = bytearray()
 
     def add(self, data: bytes) -> None:
         self._data += data
@@ -202,9 +222,12 @@ class Frames:
             if kind >= _END:
                 yield kind, payload  # It may come between the parts of another message.
                 continue
-            self._kind, self._parts = kind or self._kind, self._parts + payload
+            self._kind = kind or self._kind
+            self._parts += payload
+            if len(self._parts) > _LONGEST:
+                raise _too_long(len(self._parts))
             if last:
-                whole, self._parts = self._parts, b""
+                whole, self._parts = bytes(self._parts), bytearray()
                 yield self._kind, whole
 
     def _next(self) -> Optional[Tuple[bool, int, bytes]]:
@@ -214,7 +237,9 @@ class Frames:
         size, start = data[1] & 0x7F, 2
         if size > 125:
             start = 4 if size == 126 else 10
-            size = int.from_bytes(data[2:start], "big")
+            size = int.from_bytes(data[2:start], "big") if len(data) >= start else 0
+        if size > _LONGEST:
+            raise _too_long(size)
         if len(data) < start + size:
             return None
         payload = bytes(data[start : start + size])
@@ -279,29 +304,60 @@ def _head(connection: Any) -> Tuple[int, Head]:
         if not more:
             raise OSError("it closed the connection")
         data += more
+        if len(data) > _LONGEST_HEAD:
+            raise OSError(f"its answer begins with more than {_LONGEST_HEAD} bytes of headers")
+    return read_head(data)
+
+
+def read_head(data: bytes) -> Tuple[int, Head]:
+    """Parts the beginning of an answer; raises OSError for what is no answer of a web server."""
     text, _, rest = data.partition(b"\r\n\r\n")
     first, *lines = text.decode("latin-1").split("\r\n")
+    status = _STATUS_LINE.match(first)
+    if status is None:
+        raise OSError(f"it does not speak HTTP: {first[:80]!r}")
     parted = (line.partition(":") for line in lines)
     fields = {name.strip().lower(): value.strip() for name, _, value in parted}
-    return int(first.split()[1]), Head(fields, rest)
+    return int(status[1]), Head(fields, rest)
 
 
 def _body(connection: Any, head: Head) -> bytes:
-    data, wanted = head.rest, int(head.fields.get("content-length", 0))
-    while len(data) < wanted:
+    length = head.fields.get("content-length", "0")
+    wanted = int(length) if _LENGTH.fullmatch(length) else 0
+    data = bytearray(head.rest)
+    while len(data) < min(wanted, _LONGEST):
         more = connection.recv(65536)
         if not more:
             break
         data += more
-    return data
+    return bytes(data)
 
 
 def _explained(status: int, body: bytes) -> str:
-    try:
-        message = json.loads(body).get("message")
-    except (ValueError, AttributeError):
-        message = body.decode(errors="replace").strip()[:300]
+    said = _object(body)
+    message = said.get("message") if said else body[:300].decode(errors="replace").strip()
     return str(message or f"the API server answers {status}")
+
+
+def _object(text: bytes) -> Dict[str, Any]:
+    """The JSON object in a text that may be anything; an empty one if there is none."""
+    try:
+        return _mapping(json.loads(text))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _mapping(found: Any) -> Dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _items(found: Any) -> List[Dict[str, Any]]:
+    """The objects in a list that may be anything."""
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _too_long(size: int) -> Refused:
+    return Refused(f"the server sends a message of {size} bytes, and {_LONGEST} are read", 422)
 
 
 def _received(connection: Any) -> Optional[bytes]:

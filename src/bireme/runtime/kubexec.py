@@ -9,7 +9,6 @@ ours than this file and `execsocket.py`.
 from __future__ import annotations
 
 import base64
-import json
 import os
 import signal
 import sys
@@ -168,13 +167,9 @@ def _sentence(worker: Worker, error: Refused) -> str:
 def _state(worker: Worker) -> str:
     """What has become of the worker, as far as the API server tells."""
     try:
-        pod = json.loads(execsocket.get(worker))
-    except (Refused, OSError, ValueError):
+        return execsocket.pod_state(execsocket.get(worker))
+    except (Refused, OSError):
         return ""
-    stated = pod.get("status", {})
-    waits = [one.get("state", {}).get("waiting", {}) for one in stated.get("containerStatuses", [])]
-    reason = next((one["reason"] for one in waits if one.get("reason")), "")
-    return f"{stated.get('phase', 'in an unknown state')}{f' ({reason})' if reason else ''}"
 
 
 if __name__ == "__main__":

@@ -228,7 +228,7 @@ class Server:
         self._selector.unregister(rank.setup)
         os.close(rank.setup)
         rank.setup = None
-        result = json.loads(rank.told) if rank.told else {"missing": [], "warm": True, "why": None}
+        result = _told(rank.told)
         if "error" in result:
             runner.ranks.remove(rank)
             self._say(runner, {"op": "refused", "id": rank.order.id, "stale": False, **result})
@@ -261,7 +261,7 @@ class Server:
             if rank.order.id == message.get("id") and not rank.reaped:
                 try:
                     os.killpg(rank.pid, int(message["signal"]))
-                except (OSError, KeyError, TypeError, ValueError) as error:
+                except (OSError, KeyError, TypeError, ValueError, OverflowError) as error:
                     self._say(runner, {"op": "error", "id": rank.order.id, "error": str(error)})
 
     def _sweep(self) -> None:
@@ -367,6 +367,15 @@ def _has_told(rank: Rank, setup: int) -> bool:
             rank.told += piece
     except BlockingIOError:
         return False
+
+
+def _told(text: bytes) -> wire.Message:
+    """What a rank told of its start; one that was killed meanwhile may have told half of it, or nothing."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"missing": [], "warm": True, "why": None}
 
 
 def _do_nothing(*_: object) -> None:

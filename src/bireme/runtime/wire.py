@@ -120,7 +120,7 @@ def read_order(message: Message) -> Order:
             limits={str(k): (int(soft), int(hard)) for k, (soft, hard) in message.get("limits", {}).items()},
             affinity=tuple(int(core) for core in message.get("affinity", ())),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise WireError(f"a start request is malformed: {error!r}") from error
 
 
@@ -234,7 +234,7 @@ def receive_some(sock: socket.socket) -> Tuple[bytes, List[int]]:
 def _parse(body: bytes) -> Message:
     try:
         message = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError(f"a frame is not JSON: {error}") from error
     if not isinstance(message, dict):
         raise WireError("a frame is not a JSON object")

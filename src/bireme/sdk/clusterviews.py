@@ -15,6 +15,7 @@ from bireme.backends.kubernetes.jobviews import JobObject
 from bireme.backends.kubernetes.views import Pod, seconds
 from bireme.manifest import read
 from bireme.model.decisions import EventType
+from bireme.model.decoding import DAMAGED
 from bireme.model.job import Job, Kind
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
@@ -80,7 +81,7 @@ def job_of(one: JobObject) -> Job:
     try:
         job = read.from_manifest(jobviews.manifest(one)).jobs[0].job
         return replace(job, uid=one.metadata.uid)
-    except (errors.BadManifest, msgspec.DecodeError):
+    except errors.BadManifest:
         meta = one.metadata
         return Job(Kind(one.kind), one.apiVersion, meta.name, (), meta.namespace, meta.uid)
 
@@ -90,12 +91,12 @@ def status_of(one: JobObject) -> Status:
     try:
         if one.kind == Kind.BATCH:
             return _batch_status(one)
-        told: dict[str, object] = msgspec.json.decode(bytes(one.status) or b"{}") or {}
+        told = msgspec.json.decode(bytes(one.status) or b"{}", type=dict[str, object] | None) or {}
         # Other operators write null where they have nothing to say.
         return statuses.read(
             msgspec.json.encode({name: part for name, part in told.items() if part is not None})
         )
-    except (msgspec.MsgspecError, ValueError):
+    except (ValueError, OverflowError, *DAMAGED):
         return Status()  # written by somebody whose words we do not know
 
 

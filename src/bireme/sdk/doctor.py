@@ -18,6 +18,7 @@ from bireme.backends.local import gpus, interpreters
 from bireme.backends.local.cgroups import Cgroups
 from bireme.backends.local.zygotes import RUNTIME
 from bireme.core.admit import Capacity
+from bireme.model.decoding import DAMAGED
 from bireme.runs import machine
 from bireme.sdk import warm
 from bireme.sdk.views import VERSION, WarmView
@@ -169,7 +170,7 @@ def interpreter(environ: Mapping[str, str], chosen: str) -> Interpreter | None:
     answer = _ask([path, "-c", _ASK, *_FRAMEWORKS], environ)
     try:
         version, found = msgspec.json.decode(answer, type=tuple[str, dict[str, str]])
-    except msgspec.DecodeError:
+    except DAMAGED:
         return Interpreter(path=path)
     return Interpreter(path=path, version=version, frameworks=found)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bireme.runs import logreading
+from bireme.model.decoding import DAMAGED
+from bireme.runs import files, logreading
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logreading import Choice
 from bireme.runs.logs import Stream
@@ -67,6 +68,6 @@ def tail(run: RunDirectory, replica: str, until: float) -> tuple[str, ...]:
 
 def _report(path: Path) -> Report | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Report)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(files.read(path), type=Report)
+    except (OSError, *DAMAGED):
         return None

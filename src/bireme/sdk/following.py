@@ -15,8 +15,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 from bireme.engine import control
+from bireme.model.decoding import DAMAGED
 from bireme.model.replicas import Observation
 from bireme.model.status import Phase, Status
+from bireme.runs import files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logreading import EVERYTHING, Choice, Follower, LogLine
 from bireme.sdk import viewing
@@ -227,10 +229,9 @@ class _Cached(Generic[Value]):
         if self.is_missing or stamp == self._stamp:
             return
         try:
-            with open(self._path, "rb") as file:
-                self.value = self._decoder.decode(file.read())
+            self.value = self._decoder.decode(files.read(self._path))
             self._stamp = stamp
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        except (OSError, *DAMAGED):
             return
 
 

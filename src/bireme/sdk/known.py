@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bireme.model.decoding import DAMAGED
 from bireme.runs import files
 
 FILE = "clusters.json"
@@ -52,8 +53,8 @@ class Book:
 
     def read(self) -> tuple[Known, ...]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=tuple[Known, ...])
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return msgspec.json.decode(files.read(self._path), type=tuple[Known, ...])
+        except (OSError, *DAMAGED):
             return ()
 
     def note(self, place: Known, name: str) -> None:

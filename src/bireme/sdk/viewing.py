@@ -9,11 +9,12 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from bireme import kinds
+from bireme.model.decoding import DAMAGED
 from bireme.model.job import Job, Member, members
 from bireme.model.pods import Resources
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
-from bireme.runs import directory, machine
+from bireme.runs import directory, files, machine
 from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Context, Machine
 from bireme.sdk import diagnosis, evidence, history, ranks
@@ -97,8 +98,8 @@ def id_of(run: RunDirectory) -> str:
 def seen(folder: Path) -> Observation:
     """What the runner saw last; nothing if it has not looked yet."""
     try:
-        return msgspec.json.decode((folder / "seen.json").read_bytes(), type=Observation)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(files.read(folder / "seen.json"), type=Observation)
+    except (OSError, *DAMAGED):
         return Observation()
 
 

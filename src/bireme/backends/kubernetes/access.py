@@ -11,7 +11,7 @@ import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from bireme.backends.kubernetes import kubeconfigs, plugins
 from bireme.backends.kubernetes.kubeconfigs import Choice, Cluster, User
@@ -76,8 +76,14 @@ class Access:
         if token := await self._bearer():
             headers["Authorization"] = f"Bearer {token}"
         elif user.username:
-            pair = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+            pair = base64.b64encode(f"{user.username}:{user.password}".encode(errors="replace")).decode()
             headers["Authorization"] = f"Basic {pair}"
+        for name, value in headers.items():
+            if not value.isprintable():
+                raise NoAccess(
+                    f"the credentials for {self.server} cannot be sent: {name} holds a line break, "
+                    "or another character that no header can hold"
+                )
         return headers
 
     def renew(self) -> bool:
@@ -108,8 +114,9 @@ class Access:
             file = self._user.token_file
             try:
                 self._token = Path(file).read_text().strip()
-            except OSError as error:
-                raise NoAccess(f"the token cannot be read: {error.strerror}", where=file) from error
+            except (OSError, ValueError) as error:  # ValueError: it is no text, or its path is none
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise NoAccess(f"the token cannot be read: {reason}", where=file) from error
             self._token_read = now
         return self._token
 
@@ -179,16 +186,23 @@ def _in_cluster(account: Path, environ: Mapping[str, str]) -> Choice:
 def _proxy(cluster: Cluster, environ: Mapping[str, str]) -> str:
     """The proxy of the kubeconfig, or else of the environment, which only it may except the server from."""
     if cluster.proxy_url:
-        if urlsplit(cluster.proxy_url).scheme not in ("http", "https"):
+        if _parted(cluster.proxy_url, "proxy-url").scheme not in ("http", "https"):
             raise BadInput(f"proxy-url {cluster.proxy_url} is neither http nor https")
         return cluster.proxy_url
-    address = urlsplit(cluster.server)
+    address = _parted(cluster.server, "server")
     name = f"{address.scheme}_proxy"
     proxy = environ.get(name) or environ.get(name.upper()) or ""
     excepted = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     if not proxy or urllib.request.proxy_bypass_environment(address.netloc, {"no": excepted}):  # type: ignore[attr-defined]
         return ""
     return proxy
+
+
+def _parted(url: str, field: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise BadInput(f"{field} {url!r} is not an address: {error}") from error
 
 
 def _ends_soon(credential: plugins.Credential) -> bool:
@@ -198,7 +212,7 @@ def _ends_soon(credential: plugins.Credential) -> bool:
 def _stamp(file: str) -> object:
     try:
         return os.stat(file).st_mtime_ns if file else None
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from bireme.backends.kubernetes.failures import UNREADABLE, ApiError, Source, refusal
+from bireme.model.decoding import DAMAGED
 
 T = TypeVar("T")
+MOST_LEVELS = 200
+"""Of nesting in an object; those of Kubernetes itself have about twenty."""
+_TOO_DEEP = b'"bireme.io: nested too deeply"'
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
 log = logging.getLogger(__name__)
 
 
@@ -42,7 +48,7 @@ def decoded(body: bytes | Raw, type: Any, source: Source | None = None) -> Any:
         return Raw(body)
     try:
         return _decoders(type).one.decode(body)
-    except msgspec.MsgspecError as error:
+    except DAMAGED as error:
         start = bytes(body)[:80].decode(errors="replace")
         message = f"the answer is not what was expected ({error}): {start}"
         raise ApiError(0, UNREADABLE, message, source=source) from error
@@ -53,8 +59,8 @@ def listed(body: bytes, type: type[T]) -> Listing[T]:
     try:
         page = _decoders(type).page.decode(body)
         items = tuple(page.items or ())
-    except msgspec.ValidationError:
-        page = decoded(body, _RawPage)
+    except DAMAGED:
+        page = decoded(shallow(body), _RawPage)
         items = tuple(one for each in page.items or () for one in _fitting(each, type))
     return Listing(items, page.metadata.resourceVersion, page.metadata.continue_)
 
@@ -65,9 +71,9 @@ def change(line: bytes, type: type[T], source: Source) -> Change[T] | Bookmark:
     if line.startswith(_CHANGES):
         try:
             return _decoders(type).change.decode(line)
-        except msgspec.MsgspecError:
+        except DAMAGED:
             pass
-    event = decoded(line, _RawEvent, source)
+    event = decoded(shallow(line), _RawEvent, source)
     if event.type == "ERROR":
         status = decoded(event.object, _Code, source)
         raise refusal(status.code, bytes(event.object), source)
@@ -116,15 +122,46 @@ _CHANGES = (b'{"type":"ADDED"', b'{"type":"MODIFIED"', b'{"type":"DELETED"')
 def _fitting(item: Raw, type: type[T]) -> list[T]:
     """The object, or nothing if it does not fit: one odd object must not hide all others."""
     try:
+        if _TOO_DEEP in bytes(item):
+            raise msgspec.ValidationError(f"it has more than {MOST_LEVELS} levels")
         return [_decoders(type).one.decode(item)]
-    except msgspec.ValidationError as error:
-        head = decoded(item, _Head).metadata
+    except DAMAGED as error:
+        head = _head(item)
         log.warning(
             "An object is left out, because it cannot be read: %s.",
             error,
             extra={"namespace": head.namespace, "name_": head.name},
         )
         return []
+
+
+def _head(item: Raw) -> _HeadMeta:
+    """What an object is called, as far as that can be read."""
+    try:
+        return _decoders(_Head).one.decode(item).metadata  # type: ignore[no-any-return]
+    except DAMAGED:
+        return _HeadMeta()
+
+
+def shallow(body: bytes) -> bytes:
+    """Replaces whatever is nested too deeply for a decoder by a mark, and leaves the rest as it is.
+
+    Anybody who may create a job can nest its fields as deeply as the API server allows, which is ten times
+    what a decoder survives. That must cost its own job, and not all others on the same page.
+    """
+    if body.count(b"[") + body.count(b"{") <= MOST_LEVELS:
+        return body
+    kept, level, start = [], 0, 0
+    for token in _BRACKETS.finditer(body):
+        if token[0] in b"[{":
+            level += 1
+            if level == MOST_LEVELS + 1:
+                kept += [body[start : token.start()], _TOO_DEEP]
+        elif token[0] in b"]}":
+            if level == MOST_LEVELS + 1:
+                start = token.end()
+            level -= 1
+    return b"".join([*kept, body[start:]]) if kept and level <= MOST_LEVELS else body
 
 
 class _Decoders:

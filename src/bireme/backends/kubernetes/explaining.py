@@ -102,7 +102,8 @@ def _complaints(error: ApiError) -> str:
     causes = error.details.get("causes")
     if not isinstance(causes, list) or not causes:
         return error.message
-    return "\n".join(f"{each.get('field', '')}: {each.get('message', '')}" for each in causes[:10])
+    told = [each for each in causes[:10] if isinstance(each, dict)]
+    return "\n".join(f"{each.get('field', '')}: {each.get('message', '')}" for each in told)
 
 
 def _server(error: ApiError) -> str:

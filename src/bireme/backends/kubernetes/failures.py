@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from bireme.model.decoding import DAMAGED
+
 UNREACHABLE = "Unreachable"
 """No connection could be made, so nothing was done."""
 DISCONNECTED = "Disconnected"
@@ -15,6 +17,10 @@ UNTRUSTED = "Untrusted"
 """The server's certificate, or ours, was not accepted."""
 UNREADABLE = "Unreadable"
 """The answer is not what the API server would have said."""
+
+
+LONGEST_RETRY = 600
+"""Seconds that a server can make us wait before the next try, whatever it asks for."""
 
 
 class Source(Struct, frozen=True):
@@ -67,7 +73,7 @@ def refusal(status: int, body: bytes, source: Source, retry_after: str = "") -> 
     """Makes the error of an answer, which is a Status unless something between us and the server spoke."""
     try:
         said = _STATUS.decode(body)
-    except msgspec.MsgspecError:
+    except DAMAGED:
         said = Status(message=" ".join(body[:200].decode(errors="replace").split()))
     return ApiError(
         status,
@@ -81,9 +87,9 @@ def refusal(status: int, body: bytes, source: Source, retry_after: str = "") -> 
 
 def _seconds(header: str, said: Status) -> float | None:
     if header.isdecimal():
-        return float(header)
+        return min(float(header), LONGEST_RETRY)
     told = (said.details or {}).get("retryAfterSeconds")
-    return float(told) if isinstance(told, int) and told > 0 else None
+    return float(min(told, LONGEST_RETRY)) if isinstance(told, int) and told > 0 else None
 
 
 _STATUS = msgspec.json.Decoder(Status)

@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bireme.backends.kubernetes.views import Meta
+from bireme.errors import BadManifest
+from bireme.model.decoding import DAMAGED
 from bireme.model.job import Kind
 
 SERVED_VERSION = "servedVersion"
@@ -29,9 +31,16 @@ def plural(kind: Kind) -> str:
     return f"{kind.lower()}s"
 
 
+def _spec(one: JobObject) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(one.spec, type=dict[str, Any])
+    except DAMAGED as error:
+        raise BadManifest(f"its spec cannot be read: {error}", where=one.metadata.name) from error
+
+
 def manifest(one: JobObject) -> dict[str, Any]:
-    """The manifest that a user would have written to get this job."""
-    spec: dict[str, Any] = msgspec.json.decode(one.spec)
+    """The manifest that a user would have written to get this job; raises BadManifest if it has no spec."""
+    spec = _spec(one)
     version = spec.pop(SERVED_VERSION, None)
     metadata: dict[str, Any] = {"name": one.metadata.name, "namespace": one.metadata.namespace}
     if one.metadata.labels:

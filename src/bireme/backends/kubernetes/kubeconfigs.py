@@ -7,7 +7,7 @@ file that holds them.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,11 @@ import yaml
 from msgspec import Struct, field
 
 from bireme.errors import BadInput, NoAccess
+from bireme.model.decoding import DAMAGED
+
+MOST_BYTES = 16 << 20
+MOST_LEVELS = 50
+MOST_NODES = 200_000
 
 
 class Cluster(Struct, frozen=True, rename="kebab"):
@@ -162,16 +167,39 @@ class _File(Struct, rename="kebab"):
 
 def _parsed(file: Path) -> _File:
     try:
-        tree = yaml.load(file.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        config = msgspec.convert(_without_nulls({} if tree is None else tree), _File, strict=False)
+        tree = _tree(_content(file))
+        config = msgspec.convert({} if tree is None else tree, _File, strict=False)
     except OSError as error:
         raise NoAccess(f"the kubeconfig cannot be read: {error.strerror}", where=str(file)) from error
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+    except (yaml.YAMLError, ValueError, *DAMAGED) as error:
+        # ValueError: dates that are none, escapes that are no character.
         raise BadInput(f"this is not a kubeconfig: {error}", where=str(file)) from error
     folder = file.absolute().parent
     config.clusters = [_NamedCluster(one.name, _cluster_in(folder, one.cluster)) for one in config.clusters]
     config.users = [_NamedUser(one.name, _user_in(folder, one.user)) for one in config.users]
     return config
+
+
+def _content(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+    return content
+
+
+def _tree(content: bytes) -> Any:  # YAML of any shape
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    # The composer in C recurses without a limit, and a file that is deep enough ends the process.
+    level = 0
+    for event in yaml.parse(content, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            level += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            level -= 1
+        if level > MOST_LEVELS:
+            raise ValueError(f"more than {MOST_LEVELS} levels are not read")
+    return _without_nulls(yaml.load(content, loader), iter(range(MOST_NODES)), MOST_LEVELS)
 
 
 def _cluster_in(folder: Path, cluster: Cluster) -> Cluster:
@@ -199,12 +227,21 @@ def _absolute(folder: Path, path: str) -> str:
     return str(folder / path) if path else ""
 
 
-def _without_nulls(tree: Any) -> Any:  # YAML of any shape
-    """Drops keys without a value, which kubectl takes as absent."""
+def _without_nulls(tree: Any, room: Iterator[int], levels: int) -> Any:
+    """Drops keys without a value, which kubectl takes as absent.
+
+    Aliases make a tree of few lines endless, so its nodes are counted, and its levels once more.
+    """
+    if next(room, None) is None or levels < 0:
+        raise ValueError(f"its aliases stand for more than {MOST_NODES} values or {MOST_LEVELS} levels")
     if isinstance(tree, dict):
-        return {str(key): _without_nulls(value) for key, value in tree.items() if value is not None}
+        return {
+            str(key): _without_nulls(value, room, levels - 1)
+            for key, value in tree.items()
+            if value is not None
+        }
     if isinstance(tree, list):
-        return [_without_nulls(each) for each in tree]
+        return [_without_nulls(each, room, levels - 1) for each in tree]
     return tree
 
 

@@ -18,11 +18,14 @@ from msgspec import Struct
 
 from bireme.backends.kubernetes.kubeconfigs import Cluster, Plugin
 from bireme.errors import NoAccess
+from bireme.model.decoding import DAMAGED
 
 LIMIT = 60.0
 """Seconds that a plugin may take by itself."""
 INTERACTIVE_LIMIT = 600.0
 """Seconds that it may take while someone logs in."""
+MOST_OUTPUT = 4 << 20
+"""Bytes that a plugin may print; a credential has a few thousand."""
 VERSIONS = ("v1", "v1beta1", "v1alpha1")
 
 
@@ -40,9 +43,7 @@ class Credential(Struct, frozen=True, rename="camel"):
     @property
     def expires(self) -> float | None:
         """Seconds since 1970, or None if it holds until it is refused."""
-        if not self.expiration_timestamp:
-            return None
-        return datetime.fromisoformat(self.expiration_timestamp).timestamp()
+        return _moment(self.expiration_timestamp)
 
 
 async def login(plugin: Plugin, cluster: Cluster, environ: Mapping[str, str]) -> Credential:
@@ -58,7 +59,7 @@ async def login(plugin: Plugin, cluster: Cluster, environ: Mapping[str, str]) ->
         )
     given = _environment(plugin, cluster, environ, interactive)
     output = await _output(plugin, given, interactive)
-    return _read(plugin, output)
+    return credential(plugin, output)
 
 
 class _ExecCredential(Struct):
@@ -102,23 +103,27 @@ async def _output(plugin: Plugin, environ: Mapping[str, str], interactive: bool)
             # Someone who logs in has to see what the plugin asks for.
             stderr=None if interactive else asyncio.subprocess.PIPE,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in one of its words
+        reason = error.strerror if isinstance(error, OSError) else error
         raise NoAccess(
-            f"the login plugin {plugin.command} cannot be started: {error.strerror}",
+            f"the login plugin {plugin.command} cannot be started: {reason}",
             hint=plugin.install_hint or "install it, or correct `command` in the kubeconfig",
         ) from error
     limit = INTERACTIVE_LIMIT if interactive else LIMIT
     try:
         async with asyncio.timeout(limit):
-            output, said = await process.communicate()
+            output, said = await asyncio.gather(_printed(process.stdout), _printed(process.stderr))
+            await process.wait()
     except TimeoutError:
         raise NoAccess(f"the login plugin {plugin.command} gave no answer within {limit:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if len(output) > MOST_OUTPUT:
+        raise NoAccess(f"the login plugin {plugin.command} printed more than {MOST_OUTPUT >> 20} MiB")
     if process.returncode != 0:
-        words = (said or b"").decode(errors="replace").strip().splitlines()[-3:]
+        words = said.decode(errors="replace").strip().splitlines()[-3:]
         raise NoAccess(
             f"the login plugin {plugin.command} failed with exit status {process.returncode}"
             + (f": {' '.join(words)}" if words else ""),
@@ -127,11 +132,25 @@ async def _output(plugin: Plugin, environ: Mapping[str, str], interactive: bool)
     return output
 
 
-def _read(plugin: Plugin, output: bytes) -> Credential:
+def _moment(written: str) -> float | None:
+    return datetime.fromisoformat(written).timestamp() if written else None
+
+
+async def _printed(stream: asyncio.StreamReader | None) -> bytes:
+    """Reads to the end, and keeps no more than tells that it is too much."""
+    kept = b""
+    while stream is not None and (piece := await stream.read(65536)):
+        kept += piece[: MOST_OUTPUT + 1 - len(kept)]
+    return kept
+
+
+def credential(plugin: Plugin, output: bytes) -> Credential:
+    """Reads what a plugin printed."""
     try:
-        credential = msgspec.json.decode(output, type=_ExecCredential).status
-    except msgspec.MsgspecError as error:
+        found = msgspec.json.decode(output, type=_ExecCredential).status
+        _moment(found.expiration_timestamp)
+    except (ValueError, OverflowError, *DAMAGED) as error:
         raise NoAccess(f"the login plugin {plugin.command} printed no credential ({error})") from error
-    if not credential.token and not (credential.client_certificate_data and credential.client_key_data):
+    if not found.token and not (found.client_certificate_data and found.client_key_data):
         raise NoAccess(f"the login plugin {plugin.command} gave neither a token nor a certificate")
-    return credential
+    return found

@@ -24,6 +24,8 @@ from bireme.runtime.records import echoes
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 """Seconds between two tries to read a log that cannot be read."""
+_LATEST = 253_402_300_800
+"""Seconds from 1970 to the year 10000, which the API cannot be asked for."""
 STREAM = ""
 """A cluster does not tell what went to standard output and what to standard error."""
 ECHO = "echo"
@@ -206,13 +208,16 @@ def nanoseconds(stamp: bytes) -> int | None:
             return _second(whole) * 10**9
         digits = rest[: next((at for at, one in enumerate(rest) if not one.isdigit()), len(rest))]
         return _second(whole + rest[len(digits) :]) * 10**9 + int(digits.ljust(9, "0")[:9])
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
 @lru_cache(maxsize=64)
 def _second(written: str) -> int:
-    return int(datetime.fromisoformat(written).timestamp())
+    found = int(datetime.fromisoformat(written).timestamp())
+    if not 0 <= found < _LATEST:
+        raise ValueError("no line was printed then")
+    return found
 
 
 def _written(nanoseconds: int) -> str:

@@ -47,8 +47,11 @@ class Meta(Struct, frozen=True):
 
 
 def seconds(timestamp: str | None) -> float | None:
-    """Seconds since 1970 of a time as the API writes it, such as `2026-01-31T12:00:00Z`."""
-    return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
+    """Seconds since 1970 of a time as the API writes it, such as `2026-01-31T12:00:00Z`, if it is one."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
+    except (ValueError, OverflowError):
+        return None
 
 
 class Terminated(Struct, frozen=True):

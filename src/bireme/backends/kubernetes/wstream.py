@@ -5,14 +5,15 @@ Messages begin with the number of their channel: input, output, errors, and at l
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import msgspec
 from msgspec import Struct
 
+from bireme.backends.kubernetes.answers import decoded
 from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.failures import DISCONNECTED, Source
+from bireme.backends.kubernetes.failures import DISCONNECTED, UNREADABLE, Source
 from bireme.backends.kubernetes.paths import path
 
 PROTOCOL = "v5.channel.k8s.io"
@@ -20,6 +21,9 @@ STDIN, STDOUT, STDERR, END = 0, 1, 2, 3
 CLOSE = 255
 """Ends a channel; new in the fifth version of the protocol, without which input never ends."""
 CHUNK = 32 * 1024
+MOST_PRINTED = 256 << 20
+"""Bytes that a command may print: it runs in a container of whoever made the image."""
+_EXIT_CODE = re.compile(r"[0-9]{1,3}")
 
 
 class Executed(Struct, frozen=True):
@@ -49,15 +53,19 @@ async def exec(
                 await socket.send_bytes(bytes([STDIN]) + stdin[start : start + CHUNK])
             await socket.send_bytes(bytes([CLOSE, STDIN]))
         printed: dict[int, list[bytes]] = {STDOUT: [], STDERR: [], END: []}
+        room = MOST_PRINTED
         async for message in socket:
             data = message.data
             if isinstance(data, bytes) and data and data[0] in printed:
+                room -= len(data)
+                if room < 0:
+                    raise ApiError(0, UNREADABLE, f"the command prints more than {MOST_PRINTED >> 20} MiB")
                 printed[data[0]].append(data[1:])
     finally:
         await socket.close()
     source = Source(api.access.server, api.access.context, api.access.user, "GET", where)
     return Executed(
-        b"".join(printed[STDOUT]), b"".join(printed[STDERR]), _exit_code(b"".join(printed[END]), source)
+        b"".join(printed[STDOUT]), b"".join(printed[STDERR]), exit_code(b"".join(printed[END]), source)
     )
 
 
@@ -69,15 +77,18 @@ class _Ended(Struct):
     details: dict[str, Any] | None = None  # JSON of the server's choice
 
 
-def _exit_code(said: bytes, source: Source) -> int:
+def exit_code(said: bytes, source: Source) -> int:
+    """How a command ended, as the server tells it at last."""
     if not said:
         raise ApiError(0, DISCONNECTED, "the connection ended before the command did", source=source)
-    ended = msgspec.json.decode(said, type=_Ended)
+    ended: _Ended = decoded(said, _Ended, source)
     if ended.status == "Success":
         return 0
-    for cause in (ended.details or {}).get("causes") or []:
-        if cause.get("reason") == "ExitCode":
-            return int(cause["message"])
+    causes = (ended.details or {}).get("causes")
+    for cause in causes if isinstance(causes, list) else ():
+        code = str(cause.get("message")) if isinstance(cause, dict) else ""
+        if _EXIT_CODE.fullmatch(code) and cause.get("reason") == "ExitCode":
+            return int(code)
     raise ApiError(
         ended.code or 500, ended.reason or "InternalError", ended.message, ended.details, source=source
     )

@@ -22,6 +22,8 @@ from bireme.backends.local.processes import Output, Process, Program, exit_code,
 from bireme.backends.local.programs import Site, is_python
 from bireme.backends.local.replica import EVICTED
 from bireme.backends.local.zygotes import Key, Stable
+from bireme.model.decoding import DAMAGED
+from bireme.runs import files
 from bireme.runtime import wire
 
 _PATIENCE = 5.0
@@ -96,9 +98,9 @@ class WarmLauncher:
     def _learn(self) -> None:
         """Remember from the ranks' reports what their scripts import, and make that warm for the next run."""
         for label, (script, key) in self._served.items():
-            with contextlib.suppress(OSError, msgspec.DecodeError):
+            with contextlib.suppress(OSError, *DAMAGED):
                 path = self._site.folder / "reports" / f"{label}.json"
-                report = msgspec.json.decode(path.read_bytes(), type=_Report)
+                report = msgspec.json.decode(files.read(path), type=_Report)
                 if report.modules:
                     known = set(self._stable.learnt(self._site.python, script)) if report.warm else set()
                     modules = tuple(sorted(known | set(report.modules)))

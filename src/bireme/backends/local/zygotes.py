@@ -15,10 +15,13 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from bireme.model.decoding import DAMAGED
+from bireme.runs import files
 from bireme.runtime import linux, wire
 
 IDLE = 600
@@ -98,7 +101,7 @@ class Stable:
         socket = self.best(key, modules)
         status = _ask(Path(socket)) if socket else None
         packages = {name.partition(".")[0] for name in modules}
-        return status is not None and packages <= set(status.get("packages", ()))
+        return status is not None and packages <= set(status.packages)
 
     def learn(self, python: str, script: str, modules: tuple[str, ...]) -> None:
         """Remember what a script's run imported."""
@@ -119,8 +122,7 @@ class Stable:
             for folder in sorted(self._folder.iterdir()):
                 status = _ask(folder / "socket")
                 if status is not None:
-                    pid = int(status["pid"])
-                    found.append(Zygote(folder.name, pid, tuple(status["preloaded"]), _memory(pid)))
+                    found.append(Zygote(folder.name, status.pid, status.preloaded, _memory(status.pid)))
         return found
 
     def end(self) -> int:
@@ -169,8 +171,8 @@ def loaded_packages(pid: int) -> tuple[str, ...]:
 
 def _modules(path: Path) -> tuple[str, ...]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=tuple[str, ...])
-    except (OSError, msgspec.DecodeError):
+        return msgspec.json.decode(files.read(path), type=tuple[str, ...])
+    except (OSError, *DAMAGED):
         return ()
 
 
@@ -178,12 +180,20 @@ def _digest(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
 
 
-def _ask(socket: Path) -> wire.Message | None:
+class _Told(Struct, frozen=True):
+    """What a zygote says of itself; whatever listens at its address may say anything."""
+
+    pid: Annotated[int, Meta(ge=2, lt=1 << 31)]
+    preloaded: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
+def _ask(socket: Path) -> _Told | None:
     try:
         with wire.connect(str(socket), 2.0) as channel:
             channel.send({"op": "status"})
-            return channel.receive()
-    except (OSError, wire.WireError):
+            return msgspec.convert(channel.receive(), _Told)
+    except (OSError, wire.WireError, msgspec.ValidationError):
         return None
 
 

@@ -20,7 +20,11 @@ VERSION = 1
 BLOCK = 4 << 20
 ALIGNMENT = 64
 HEAD = "checkpoint.json"
-_NAME = re.compile(r"step-(\d{9,})(?:\.(\d+))?")
+_NAME = re.compile(r"step-([0-9]{9,18})(?:\.([0-9]{1,9}))?")
+_LARGEST_BLOCK = 1 << 30
+_END = 1 << 63
+_LATEST = 1e11
+"""Seconds since 1970: some thousand years."""
 _PREFIX = '{"crc32": "%08x", "content": '
 _PREFIX_LENGTH = len(_PREFIX % 0)
 
@@ -35,6 +39,10 @@ class Array:
     offset: int
     size: int
 
+    def __post_init__(self) -> None:
+        _refuse_unless(_are(str, self.kind, self.dtype) and _are_sizes(self.shape))
+        _refuse_unless(_are_sizes((self.offset, self.size)))
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -44,6 +52,10 @@ class Chunk:
     offsets: Tuple[int, ...]
     sizes: Tuple[int, ...]
     array: int
+
+    def __post_init__(self) -> None:
+        _refuse_unless(_are(str, self.path) and len(self.offsets) == len(self.sizes))
+        _refuse_unless(_are_sizes((*self.offsets, *self.sizes, self.array)))
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,14 @@ class Sheet:
     block: int
     crcs: Tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        _refuse_unless(_are(dict, self.parts) and _are_sizes((self.rank, self.size, self.block)))
+        _refuse_unless(0 < self.block <= _LARGEST_BLOCK and _are_sizes(self.crcs))
+        # So a size that was made up needs as many checksums, and cannot ask for more memory than those.
+        _refuse_unless(len(self.crcs) == -(-self.size // self.block))
+        _refuse_unless(all(one.offset + one.size <= self.size for one in self.arrays))
+        _refuse_unless(all(one.array < len(self.arrays) for one in self.chunks))
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -67,6 +87,9 @@ class Signature:
     size: int
     sheet_size: int
     sheet_crc: int
+
+    def __post_init__(self) -> None:
+        _refuse_unless(_are_sizes((self.size, self.sheet_size, self.sheet_crc)))
 
 
 @dataclass(frozen=True)
@@ -83,6 +106,12 @@ class Head:
     metrics: Dict[str, float] = field(default_factory=dict)
     ranks: Dict[int, Signature] = field(default_factory=dict)
     version: int = VERSION
+
+    def __post_init__(self) -> None:
+        _refuse_unless(_are_sizes((self.step, self.serial, self.attempt, self.world_size, *self.ranks)))
+        _refuse_unless(_are(str, self.run, self.nonce) and _are(dict, self.metrics))
+        _refuse_unless(_is_number(self.time) and 0 <= self.time < _LATEST)
+        _refuse_unless(all(map(_is_number, self.metrics.values())))
 
     @property
     def size(self) -> int:
@@ -127,14 +156,20 @@ def seal(content: Any) -> bytes:
     return (_PREFIX % zlib.crc32(body)).encode("ascii") + body + b"}\n"
 
 
-def unseal(text: bytes) -> Any:
+def unseal(text: bytes) -> Dict[str, Any]:
     """Reads what `seal` wrote; anything else is torn."""
     body = text[_PREFIX_LENGTH:-2]
     if len(text) < _PREFIX_LENGTH + 2 or text[-2:] != b"}\n":
         raise Torn("is cut short")
     if text[:_PREFIX_LENGTH] != (_PREFIX % zlib.crc32(body)).encode("ascii"):
         raise Torn("has a wrong checksum")
-    return json.loads(body)
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Torn(f"is not understood: {error}") from error
+    if not isinstance(content, dict):
+        raise Torn("is not understood: it holds no fields")
+    return content
 
 
 def write_head(head: Head) -> bytes:
@@ -173,3 +208,23 @@ def read_sheet(text: bytes) -> Sheet:
 
 def sign(sheet: Sheet, text: bytes) -> Signature:
     return Signature(sheet.size, len(text), zlib.crc32(text))
+
+
+def _refuse_unless(fits: bool) -> None:
+    """Refuses what no writer of ours wrote, though its checksum is right: nothing after this looks again."""
+    if not fits:
+        raise ValueError("a field has a value that it cannot have")
+
+
+def _are(kind: type, *values: Any) -> bool:
+    return all(isinstance(value, kind) for value in values)
+
+
+def _are_sizes(values: Sequence[Any]) -> bool:
+    return all(
+        isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _END for value in values
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or _are_sizes((abs(value) if isinstance(value, int) else None,))

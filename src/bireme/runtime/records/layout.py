@@ -26,6 +26,8 @@ LARGEST = 1 << 28
 _OPENED, _NAME, _SCALARS, _HISTOGRAM, _IMAGE, _TEXT, _PARAMS = range(1, 8)
 _HEAD = struct.Struct("<BxH")
 _MOST_NAMES = 65535
+_MOST_LEVELS = 50
+"""Of lists and mappings within parameters."""
 _STEP_AND_TIME = struct.Struct("<qd")
 
 
@@ -132,7 +134,7 @@ class Decoder:
             if kind == _SCALARS:
                 return self._scalars(payload, count)
             return self._other(kind, count, payload)
-        except (struct.error, ValueError):  # the checksum is right: it is another version's
+        except (struct.error, ValueError, RecursionError):  # the checksum is right: it is another version's
             return None
 
     def _scalars(self, payload: bytes, count: int) -> Scalars:
@@ -161,7 +163,7 @@ class Decoder:
             return None
         if kind == _PARAMS:
             (when,) = struct.unpack_from("<d", payload, at)
-            return Params(when, json.loads(_text(payload[at + 8 :])))
+            return Params(when, _given(_text(payload[at + 8 :])))
         if kind not in (_TEXT, _IMAGE, _HISTOGRAM):
             return None
         step, when = _STEP_AND_TIME.unpack_from(payload, at)
@@ -178,6 +180,22 @@ def _of_name(kind: int, common: Tuple[int, float, str], rest: bytes) -> Record:
     (count,) = struct.unpack_from("<I", rest)
     numbers = struct.unpack_from(f"<{count}Q{count + 1}d", rest, 4)
     return Histogram(*common, counts=numbers[:count], edges=numbers[count:])
+
+
+def _given(text: str) -> Dict[str, object]:
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError("parameters have names")
+    if _is_deeper(values, _MOST_LEVELS):
+        raise ValueError("they are nested too deeply to be shown")
+    return values
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
 
 
 def _named(kind: int, record: Union[Histogram, Image, Text]) -> bytes:

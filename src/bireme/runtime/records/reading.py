@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import zlib
 from typing import Iterator, List, NamedTuple, Tuple
 
@@ -60,10 +61,13 @@ class Reader:
     def each(self) -> Iterator[Record]:
         """Yields the same, without holding them all in memory."""
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            # A pipe in the place of the file must not hold us until somebody writes to it.
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return
             self._start_anew_in_another(fd)
             yield from self._records(fd)
         finally:
@@ -98,7 +102,8 @@ def frames(fd: int, offset: int) -> Iterator[Tuple[bytes, int]]:
     later: on some processors the length is seen before what it stands for.
     """
     wanted = _BLOCK
-    while data := os.pread(fd, wanted, offset):
+    # No more than there is: what a damaged length asks for would be allocated before it is missed.
+    while data := os.pread(fd, min(wanted, max(_BLOCK, os.fstat(fd).st_size - offset)), offset):
         at, needed = 0, FRAME.size
         while at + FRAME.size <= len(data):
             checksum, length = FRAME.unpack_from(data, at)

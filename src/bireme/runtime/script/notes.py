@@ -6,6 +6,7 @@ import contextlib
 import os
 
 _WHERE = "checkpoints.at"
+_LONGEST = 65536
 
 
 def note_checkpoints(folder: str, where: str) -> None:
@@ -23,9 +24,10 @@ def checkpoints(folder: str) -> str:
     """Where the checkpoints are."""
     try:
         with open(os.path.join(folder, _WHERE), encoding="utf-8") as opened:
-            return opened.read()
-    except OSError:
+            where = opened.read(_LONGEST)
+    except (OSError, ValueError):
         return default_checkpoints(folder)
+    return where if where and "\0" not in where else default_checkpoints(folder)
 
 
 def default_checkpoints(folder: str) -> str:
