@@ -37,6 +37,8 @@ from tests.unit.manifest.test_mutations import RICH
 NOW = 1_800_000_000.0
 DEEP = b"[" * DEPTH + b"]" * DEPTH
 DEEP_MAP = b'{"a":' * DEPTH + b"1" + b"}" * DEPTH
+_SERVED = 10_000
+"""The deepest nesting that an API server itself accepts."""
 SOURCE = failures.Source("https://127.0.0.1:1", "kind", "me", "GET", "/api/v1/pods")
 
 ORDER = wire.Order(
@@ -344,7 +346,8 @@ def _change(data: bytes, type: Any) -> None:
 def _json(
     name: str, trees: tuple[Tree, ...], read: Callable[[bytes], object], allowed: tuple[type[Exception], ...]
 ) -> Target:
-    corpus = (DEEP, DEEP_MAP, b'{"status": ' + DEEP + b"}", b'{"x": "\xff"}', b"")
+    deep = b"[" * _SERVED + b"]" * _SERVED
+    corpus = (deep, b'{"status": ' + deep + b"}", b'{"items": [' + deep + b"]}", b'{"x": "\xff"}', b"")
     return Target(name, tuple(map(plain_json, trees)), read, allowed, trees, corpus=corpus)
 
 

@@ -68,8 +68,8 @@ class Database:
         """
         try:
             return self._tried(work)
-        except _Unusable:
-            self._make_anew()
+        except _Unusable as error:
+            self._make_anew(even_if_sound=isinstance(error, _Undecodable))
         try:
             return self._tried(work)
         except _Unusable as error:
@@ -97,11 +97,11 @@ class Database:
         if connection.execute("SELECT boot FROM machine").fetchone() != (self._here.boot,):
             raise _Unusable("it is from before the machine was started")
 
-    def _make_anew(self) -> None:
+    def _make_anew(self, even_if_sound: bool) -> None:
         with self._lock(fcntl.LOCK_EX), _explained(self.path):
             with suppress(_Unusable, sqlite3.DatabaseError), closing(self._connect()) as connection:
                 self._check(connection)
-                if _is_sound(connection):
+                if not even_if_sound and _is_sound(connection):
                     return  # another command was quicker
             for ending in ("", "-wal", "-shm", "-journal"):
                 with suppress(FileNotFoundError):
@@ -152,6 +152,10 @@ class _Unusable(Exception):
     """The file has to be made anew."""
 
 
+class _Undecodable(_Unusable):
+    """A record in it is damaged, of which SQLite knows nothing."""
+
+
 def _is_sound(connection: sqlite3.Connection) -> bool:
     for table in ("runs", "claims", "tickets"):
         connection.execute(f"SELECT count(*) FROM {table}").fetchone()
@@ -199,8 +203,8 @@ def _wait_for(fd: int, how: int, path: Path) -> None:
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
-    except DAMAGED as error:  # a record in it, which is ours to decode
-        raise _Unusable(str(error)) from error
+    except DAMAGED as error:
+        raise _Undecodable(str(error)) from error
     except sqlite3.DatabaseError as error:
         # The low byte is the kind of error, the rest says more.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
