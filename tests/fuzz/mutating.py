@@ -22,6 +22,9 @@ _DEEP = {
     json.dumps(_DEEP_MAP).encode(): b'{"a":' * _DEEP_ENOUGH + b"1" + b"}" * _DEEP_ENOUGH,
 }
 
+_MOST = 1_000
+"""Items or letters of what is made longer: many changes of one place must not fill the memory."""
+
 VALUES: tuple[Tree, ...] = (
     *(
         None,
@@ -132,11 +135,11 @@ def _resized(chance: random.Random, node: Tree) -> Tree:
         gone = chance.choice(list(node))
         kept = {key: value for key, value in node.items() if key != gone}
         return kept if chance.random() < 0.5 else {**kept, chance.choice(("", "x", gone + "x")): node[gone]}
-    if isinstance(node, list) and node:
+    if isinstance(node, list) and 0 < len(node) < _MOST:
         return chance.choice(([*node, *node], node[1:], node[:-1], node[::-1]))
-    if isinstance(node, str):
+    if isinstance(node, str) and len(node) < _MOST:
         return chance.choice((node * 50, node[:-1], node + "\x00", node.upper(), [node], {node: node}))
-    if isinstance(node, int) or (isinstance(node, float) and math.isfinite(node)):
+    if (isinstance(node, int) and abs(node) < 10**_MOST) or (isinstance(node, float) and math.isfinite(node)):
         return chance.choice((-node, repr(node), [node], node * 10**12, bool(node)))
     return [node]
 

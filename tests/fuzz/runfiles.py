@@ -30,7 +30,6 @@ from bireme.runs.logreading import Choice
 from bireme.runs.logs import LogSettings, LogWriter, Stream
 from bireme.runs.metrics import Metrics, Reported, Source
 from bireme.runtime.checkpoints import layout as checkpoint_layout
-from bireme.runtime.checkpoints import owning
 from bireme.runtime.records import echoes, layout, reading
 from bireme.runtime.records.layout import Form, Histogram, Image, Opened, Params, Scalars, Text
 from bireme.runtime.script import notes
@@ -310,16 +309,6 @@ def checkpoint_sheet(folder: Path) -> Target:
     return _sealed("checkpoint sheet", sheet.read_bytes(), read)
 
 
-def owner_mark(folder: Path) -> Target:
-    sample = json.dumps({"run": "mnist", "attempt": 1, "host": "here", "pid": 77}).encode()
-
-    def read(data: bytes) -> None:
-        (folder / "owner.json").write_bytes(data)
-        owning.read(str(folder))
-
-    return Target("owner mark", (sample,), read, (), (json.loads(sample),), corpus=(DEEP,))
-
-
 def noted_place(folder: Path) -> Target:
     notes.note_checkpoints(str(folder), str(folder / "elsewhere"))
     path = folder / "checkpoints.at"
@@ -376,7 +365,6 @@ TARGETS: tuple[Callable[[Path], Target], ...] = (
     record_file,
     checkpoint_head,
     checkpoint_sheet,
-    owner_mark,
     noted_place,
     known_clusters,
     lesson,

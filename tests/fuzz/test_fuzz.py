@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import messages, runfiles
+from tests.fuzz import messages, ownership, runfiles
 from tests.fuzz.harness import Target, hunt
 
 INPUTS = 300
@@ -17,7 +17,7 @@ SOAK_INPUTS = int(os.environ.get("BIREME_FUZZ_INPUTS", "100000"))
 TRACED = 60
 """Inputs whose memory is measured: samples and corpus come first."""
 SEED = "bireme"
-TARGETS = (*runfiles.TARGETS, *messages.TARGETS)
+TARGETS = (*runfiles.TARGETS, *ownership.TARGETS, *messages.TARGETS)
 
 
 @pytest.mark.parametrize("make", TARGETS, ids=lambda make: make.__name__)

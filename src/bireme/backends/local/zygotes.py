@@ -15,10 +15,9 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from bireme.model.decoding import DAMAGED
 from bireme.runs import files
@@ -101,7 +100,7 @@ class Stable:
         socket = self.best(key, modules)
         status = _ask(Path(socket)) if socket else None
         packages = {name.partition(".")[0] for name in modules}
-        return status is not None and packages <= set(status.packages)
+        return status is not None and packages <= set(status.get("packages", ()))
 
     def learn(self, python: str, script: str, modules: tuple[str, ...]) -> None:
         """Remember what a script's run imported."""
@@ -122,7 +121,8 @@ class Stable:
             for folder in sorted(self._folder.iterdir()):
                 status = _ask(folder / "socket")
                 if status is not None:
-                    found.append(Zygote(folder.name, status.pid, status.preloaded, _memory(status.pid)))
+                    pid = int(status["pid"])
+                    found.append(Zygote(folder.name, pid, tuple(status["preloaded"]), _memory(pid)))
         return found
 
     def end(self) -> int:
@@ -180,20 +180,12 @@ def _digest(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
 
 
-class _Told(Struct, frozen=True):
-    """What a zygote says of itself; whatever listens at its address may say anything."""
-
-    pid: Annotated[int, Meta(ge=2, lt=1 << 31)]
-    preloaded: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-
-
-def _ask(socket: Path) -> _Told | None:
+def _ask(socket: Path) -> wire.Message | None:
     try:
         with wire.connect(str(socket), 2.0) as channel:
             channel.send({"op": "status"})
-            return msgspec.convert(channel.receive(), _Told)
-    except (OSError, wire.WireError, msgspec.ValidationError):
+            return channel.receive()
+    except (OSError, wire.WireError):
         return None
 
 
