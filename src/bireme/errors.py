@@ -4,6 +4,7 @@
     ├── BadInput      2    bad-input       you: the command line or a file needs a change
     │   └── BadManifest 2  bad-manifest    you: the manifest needs a change
     ├── NoRoom        3    no-room         you: ask for less, or use a larger place
+    │   └── DiskFull    3  disk-full       you: make room on the disk
     ├── NoAccess      4    no-access       you or an administrator: a permission is missing
     ├── Unreachable   5    unreachable     the place: it does not answer
     ├── JobFailed     1    job-failed      you: your code failed
@@ -107,6 +108,17 @@ class NoRoom(BiremeError):
         "The job asks for more cpu, memory, GPUs or disk than the place has at all, so that waiting would "
         "not help. Nothing was started. Ask for less, let `bireme run --fit` shrink the job to this "
         "machine, or run it on a larger place. `bireme doctor` shows what this machine has."
+    )
+
+
+class DiskFull(NoRoom):
+    """A file cannot be written because its disk, or the user's quota on it, is full."""
+
+    code = "disk-full"
+    explanation = (
+        "A file could not be written because the disk that holds it, or your quota on it, is full. The "
+        "message names the file. Jobs that are running continue: they record what happened as soon as there "
+        "is room. Make room (`df -h`, and `bireme rm` for old runs), then run the same command again."
     )
 
 

@@ -305,7 +305,11 @@ def test_explain_knows_every_code_offline(cli: Cli) -> None:
     for code in codes:
         assert cli("explain", code).out.startswith(f"{code} (exit status ")
     assert cli("explain", "no-rom").err.endswith("did you mean no-room?\n")
-    assert cli("explain", "3").out.startswith("no-room")
+    assert cli("explain", "5").out.startswith("unreachable")
+    assert [line for line in cli("explain", "3").out.splitlines() if "(exit status 3)" in line] == [
+        "disk-full (exit status 3)",
+        "no-room (exit status 3)",
+    ]
 
 
 def test_doctor_says_what_the_machine_has_without_importing_frameworks(cli: Cli) -> None:

@@ -26,9 +26,14 @@ PATIENCE = 240.0
 class Bireme:
     """The command in its own home, and a look at what it left behind."""
 
-    def __init__(self, home: Path, folder: Path) -> None:
-        self.home = home
+    def __init__(
+        self, home: Path, folder: Path, within: tuple[str, ...] = (), seen_at: Path | None = None
+    ) -> None:
+        """`within` puts each command into another mount namespace, where `seen_at` is the home from here."""
+        self.home = seen_at or home
         self.folder = folder
+        self._words = [*within, str(BIN / "bireme")]
+        self._shown = home
         path = os.pathsep.join([str(BIN), os.environ.get("PATH", os.defpath)])
         self.environ = {**os.environ, "BIREME_HOME": str(home), "VIRTUAL_ENV": str(BIN.parent), "PATH": path}
         self.environ.pop("BIREME_RUN", None)
@@ -37,7 +42,7 @@ class Bireme:
     def __call__(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the command to its end."""
         return subprocess.run(
-            [str(BIN / "bireme"), *words],
+            [*self._words, *words],
             cwd=self.folder,
             env=self.environ,
             input=stdin,
@@ -49,7 +54,7 @@ class Bireme:
     def begin(self, *words: str) -> subprocess.Popen[str]:
         """Start the command and go on."""
         process = subprocess.Popen(
-            [str(BIN / "bireme"), *words],
+            [*self._words, *words],
             cwd=self.folder,
             env=self.environ,
             stdin=subprocess.DEVNULL,
@@ -84,17 +89,19 @@ class Bireme:
 
     def keepers(self, name: str) -> list[int]:
         """The guard and the runner of a run, the guard first: both live in the run's directory."""
-        path = str(self.run(name).path)
+        path = str(self._shown / self.run(name).path.relative_to(self.home))
         found = [pid for pid in _pids() if _link(pid, "cwd") == path and not _variable(pid, "BIREME_RUN_DIR")]
         return sorted(found, key=lambda pid: (os.getsid(pid) != pid, pid))
 
     def zygotes_in_the_making(self) -> list[int]:
         """Warm interpreters of this home that live, whether they answer yet or not."""
-        return [pid for pid in _pids() if f"{self.home}/zygotes" in _command(pid)]
+        return [pid for pid in _pids() if f"{self._shown}/zygotes" in _command(pid)]
 
     def leftovers(self) -> list[int]:
         """Every process that belongs to a run of this home."""
-        return [pid for pid in _pids() if (_variable(pid, "BIREME_RUN_DIR") or "").startswith(str(self.home))]
+        return [
+            pid for pid in _pids() if (_variable(pid, "BIREME_RUN_DIR") or "").startswith(str(self._shown))
+        ]
 
     def close(self) -> None:
         """End everything that a test may have left."""
@@ -109,11 +116,11 @@ class Bireme:
 
 
 @contextlib.contextmanager
-def bireme_in(folder: Path) -> Iterator[Bireme]:
+def bireme_in(folder: Path, within: tuple[str, ...] = (), seen_at: Path | None = None) -> Iterator[Bireme]:
     """A home and a working folder below this one; at the end nothing may be left alive."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
-    command = Bireme(folder / "home", work)
+    command = Bireme(folder / "home", work, within, seen_at)
     try:
         yield command
     finally:

@@ -78,6 +78,7 @@ def test_exit_statuses_are_the_documented_ones() -> None:
     assert {code: errors.by_code(code).exit_status for code in errors.codes()} == {
         "bad-input": 2,
         "bad-manifest": 2,
+        "disk-full": 3,
         "interrupted": 130,
         "job-failed": 1,
         "no-access": 4,

@@ -142,6 +142,8 @@ class _Telling:
         self._before[glance.id] = glance
         if glance.waiting and not (before and before.waiting):
             self._screen.say(f"{glance.id} waits: {glance.waiting}")
+        if glance.behind and not (before and before.behind):
+            self._screen.say(f"{glance.id}: {glance.behind}")
         if glance.attempt > (before.attempt if before else 0):
             found = watch.why_restarted()
             why = render_diagnosis.sentence(found) if found else f"{glance.id} was restarted"

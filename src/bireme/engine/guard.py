@@ -21,7 +21,7 @@ import msgspec
 
 from bireme.backends.local import provenance
 from bireme.engine import runner
-from bireme.runs import files
+from bireme.runs import files, runnerlog
 from bireme.runs.directory import RunDirectory
 from bireme.runs.locks import Lock
 from bireme.runs.records import RunId
@@ -47,7 +47,7 @@ def start(run: RunDirectory, lock: Lock) -> int:
         _detach(run)
         _guard(run, lock)
     except BaseException:
-        traceback.print_exc()
+        runnerlog.say(traceback.format_exc())
     finally:
         os._exit(0)
 
@@ -82,9 +82,9 @@ def _guard(run: RunDirectory, lock: Lock | None) -> None:
             return
         now = time.monotonic()
         deaths = [one for one in deaths if now - one < _WINDOW] + [now]
-        _say(f"the runner ended with {os.waitstatus_to_exitcode(status)}; starting another")
+        runnerlog.say(f"the runner ended with {os.waitstatus_to_exitcode(status)}; starting another")
         if len(deaths) > _MOST_DEATHS:
-            _say(f"{len(deaths)} runners died within {_WINDOW:.0f} s; giving up")
+            runnerlog.say(f"{len(deaths)} runners died within {_WINDOW:.0f} s; giving up")
             return
         lock = run.hold()
 
@@ -94,8 +94,9 @@ def _run(run: RunDirectory) -> None:
         runner.serve(run)
         os._exit(0)
     except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
+        runnerlog.say(traceback.format_exc())
+    finally:
+        # In any case here: further up, this process would take itself for the guard.
         os._exit(70)
 
 
@@ -122,10 +123,6 @@ def _detach(run: RunDirectory) -> None:
         if descriptor > 2:
             os.close(descriptor)
     os.chdir(run.path)
-
-
-def _say(text: str) -> None:
-    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

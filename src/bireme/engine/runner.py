@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterable
 
 import msgspec
 
@@ -19,6 +20,7 @@ from bireme.model.status import Phase, Status
 from bireme.runs import files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
+from bireme.runs.room import PASSING, Room
 
 LONGEST_WAIT = 30.0
 """Seconds after which a runner looks unasked: a lost wake-up costs time, never correctness."""
@@ -27,10 +29,16 @@ _ROUND = 0.002
 
 
 class RunStore:
-    """A run directory as the store of its one job."""
+    """A run directory as the store of its one job.
 
-    def __init__(self, run: RunDirectory) -> None:
+    Where a decision cannot be recorded, the step waits: nothing is done that is not written down, and what
+    happens to the replicas meanwhile is seen by the next step.
+    """
+
+    def __init__(self, run: RunDirectory, backend: LocalBackend) -> None:
         self._run = run
+        self._journal = backend.journal
+        self._room = backend.room
         self.status = run.status()
 
     async def load(self, key: str) -> Stored | None:
@@ -42,10 +50,16 @@ class RunStore:
         return Stored(job, self.status, str(desired.generation))
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
-        # The status first: an event may be lost with us, a count may not.
-        self._run.write_status(decision.status)
+        # The journal first: the status must not count an end that the next runner would not know of.
+        await self._room.until(self._journal.flush)
+        # Then the status: an event may be lost with us, a count may not.
+        await self._room.until(lambda: self._run.write_status(decision.status))
         self.status = decision.status
-        self._run.append_events(decision.events, time.time())
+        await self.tell(decision.events)
+
+    async def tell(self, events: Iterable[Event]) -> None:
+        told = tuple(events)
+        await self._room.until(lambda: self._run.append_events(told, time.time()))
 
 
 def serve(run: RunDirectory) -> None:
@@ -65,12 +79,11 @@ async def _serve(run: RunDirectory) -> None:
     loop.add_reader(wake.fileno(), woken)
     place = site.of(run)
     ledger = Ledger(run.home, gpus.capacity)
+    room = Room(run.path)
     try:
-        async with (
-            asyncio.TaskGroup() as tasks,
-            WarmLauncher(run.home, place, warm=run.context().warm) as launcher,
-        ):
-            backend = LocalBackend(run, place, ledger, launcher, Cgroups.find(), tasks, changed.set)
+        launch = await room.until(lambda: WarmLauncher(run.home, place, warm=run.context().warm))
+        async with asyncio.TaskGroup() as tasks, launch as launcher:
+            backend = LocalBackend(run, place, ledger, launcher, Cgroups.find(), tasks, changed.set, room)
             backend.recover()
             await _carry_on(run, backend, changed)
             backend.close()
@@ -81,21 +94,25 @@ async def _serve(run: RunDirectory) -> None:
 
 
 async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.Event) -> None:
-    store = RunStore(run)
+    store = RunStore(run, backend)
+    room = backend.room
     shown: bytes = b""
     attempt = run.status().attempt
     while True:
         changed.clear()
+        lacks = room.lacks
         decision = await step(str(run.id), store, backend, time.time())
         assert decision is not None, "a run directory always has a job"
         shown = _show(run, backend, shown)
-        attempt = _tell_changed_code(run, store, attempt)
-        if not changed.is_set() and _is_at_rest(decision.status, backend):
+        attempt = await _tell_changed_code(run, store, attempt)
+        if room.lacks == lacks and not backend.journal.is_behind and (event := room.found()):
+            await store.tell((event,))
+        if not changed.is_set() and not room.is_short and _is_at_rest(decision.status, backend):
             return
-        await _wait(changed, decision.wake_at)
+        await _wait(changed, decision.wake_at, room.pause if room.is_short else LONGEST_WAIT)
 
 
-def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) -> int:
+async def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) -> int:
     """Say once for each new attempt if the scripts are not any more what they were at the submission."""
     attempt = store.status.attempt
     if attempt == before:
@@ -103,7 +120,7 @@ def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) -> int:
     names = provenance.changed(run.context().code)
     if names:
         text = f"attempt {attempt} runs other code than the first: {', '.join(names)} changed since"
-        run.append_events([Event(EventType.WARNING, "CodeChanged", text)], time.time())
+        await store.tell((Event(EventType.WARNING, "CodeChanged", text),))
     return attempt
 
 
@@ -114,8 +131,8 @@ def _is_at_rest(status: Status, backend: LocalBackend) -> bool:
     return not backend.holds and not any(one.is_alive for one in backend.replicas())
 
 
-async def _wait(changed: asyncio.Event, wake_at: float | None) -> None:
-    due = time.time() + LONGEST_WAIT if wake_at is None else min(wake_at, time.time() + LONGEST_WAIT)
+async def _wait(changed: asyncio.Event, wake_at: float | None, longest: float) -> None:
+    due = time.time() + longest if wake_at is None else min(wake_at, time.time() + longest)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(0.0, due - time.time())):
             await changed.wait()
@@ -126,5 +143,9 @@ def _show(run: RunDirectory, backend: LocalBackend, before: bytes) -> bytes:
     """Leave what is seen now where followers find it: they never talk to a runner."""
     text = msgspec.json.encode(Observation(tuple(backend.replicas())))
     if text != before:
-        files.replace_quickly(run.path / "seen.json", text)
+        try:
+            files.replace_quickly(run.path / "seen.json", text)
+        except PASSING as error:
+            backend.room.lack(error)
+            return before
     return text

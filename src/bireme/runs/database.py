@@ -47,6 +47,7 @@ CREATE TABLE machine (boot TEXT NOT NULL);
 
 # A missing table or column (SQLITE_ERROR) counts as damage too: our statements are right, so the file is not.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA)
+_UNWRITTEN = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 Result = TypeVar("Result")
 Fill = Callable[[sqlite3.Connection], None]
@@ -210,8 +211,9 @@ def _explained(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _DAMAGED:
             raise _Unusable(str(error)) from error
-        if code == sqlite3.SQLITE_FULL:
-            raise errors.NoRoom(
+        # SQLite has several names for a write that failed; whether there is room tells which was meant.
+        if code == sqlite3.SQLITE_FULL or (code in _UNWRITTEN and not files.has_room(path.parent)):
+            raise errors.DiskFull(
                 f"cannot write {path}: {error}", hint=f"make room: `df -h {path.parent}`"
             ) from error
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):

@@ -103,14 +103,17 @@ class Appender:
         self._torn = False
 
     def append(self, data: bytes) -> None:
-        """Appends whole lines; raises NoRoom if they do not fit, and then a part may be there."""
+        """Appends whole lines; raises DiskFull if they do not fit, and then a part may be there.
+
+        A line is there as soon as only its end-of-line does not fit: the next append begins with that.
+        """
         with explained(self.path):
             fd = self._open()
             if self._torn:
                 data = b"\n" + data
             written = _write_once(fd, data)
             self._torn = 0 < written < len(data) or (self._torn and not written)
-            if written < len(data):
+            if written < len(data) - 1:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def sync(self) -> None:
@@ -169,6 +172,21 @@ def _replace(path: Path, data: bytes, durable: bool) -> None:
         raise
 
 
+def is_full(error: BaseException) -> bool:
+    """Says whether an error is for lack of room on a disk."""
+    return isinstance(error, errors.DiskFull) or (isinstance(error, OSError) and error.errno in _FULL)
+
+
+def has_room(folder: Path) -> bool:
+    """Says whether a disk has room for what a run writes in one go; True where nobody tells."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return True
+    return disk.f_bavail * disk.f_frsize >= _LEAST_ROOM
+
+
+_LEAST_ROOM = 65536
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
@@ -177,7 +195,7 @@ _MISSING = (errno.ENOENT, errno.ENOTDIR)
 def _explanation(error: OSError, path: Path) -> errors.BiremeError:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
-        return errors.NoRoom(
+        return errors.DiskFull(
             f"cannot write {path}: {reason}",
             hint=f"make room: `df -h {path.parent}` shows how full the disk is",
         )

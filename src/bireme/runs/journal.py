@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from bireme.model.decoding import DAMAGED
-from bireme.runs import files
+from bireme.runs import files, room
+from bireme.runs.room import Room
 
 Record = TypeVar("Record")
 
@@ -53,3 +54,45 @@ class Journal(Generic[Record]):
                 yield self._decoder.decode(line)
             except DAMAGED:
                 continue
+
+
+class Backlog(Generic[Record]):
+    """A journal whose records wait in memory, in their order, while they cannot be written."""
+
+    def __init__(self, journal: Journal[Record], room: Room) -> None:
+        self._journal = journal
+        self._waiting: list[Record] = []
+        self.room = room
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._waiting)
+
+    def append(self, record: Record) -> None:
+        """Append what has happened already: now, or when there is room."""
+        self._waiting.append(record)
+        self._try()
+
+    def precede(self, record: Record) -> bool:
+        """Append what is about to happen, or answer False: then it must not happen yet."""
+        if not self._try():
+            return False
+        self._waiting.append(record)
+        if self._try():
+            return True
+        self._waiting.clear()
+        return False
+
+    def flush(self) -> None:
+        """Write what waits, or raise why that is not possible now."""
+        # One by one: a batch that is cut in the middle would be written twice as far as that.
+        while self._waiting:
+            self._journal.append(self._waiting[0])
+            del self._waiting[0]
+
+    def _try(self) -> bool:
+        try:
+            self.flush()
+        except room.PASSING as error:
+            self.room.lack(error)
+        return not self._waiting

@@ -111,7 +111,7 @@ def read_live(path: Path) -> tuple[Entry, ...]:
 class LogWriter:
     """Writes what one container prints; there is one writer of a container at a time.
 
-    If the disk is full, `feed` raises NoRoom and that output is lost; the writer can be used on.
+    If the disk is full, `feed` raises DiskFull and that output is lost; the writer can be used on.
     """
 
     def __init__(self, logs: Path, replica: str, container: str, settings: LogSettings | None = None) -> None:

@@ -40,6 +40,7 @@ _UNASKED = 1.0
 _FOLDERS_EVERY = 5
 """Looks between two at the folders: a new file in one is rarer than a new line in a file."""
 _UNSEEN = -1
+_FULL = "{home} is on a full disk: the job continues, its state and its lines appear when there is room"
 
 Value = TypeVar("Value")
 
@@ -104,6 +105,7 @@ class Watch:
             attempt=status.attempt,
             waiting=status.waiting,
             trouble=status.trouble,
+            behind="" if files.has_room(self.run.home) else _FULL.format(home=self.run.home),
         )
 
     def diagnose(self) -> Diagnosis | None:

@@ -56,6 +56,8 @@ class Glance(Struct, frozen=True):
     attempt: int
     waiting: str = ""
     trouble: str = ""
+    behind: str = ""
+    """Why all of this may be old, if it may."""
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):

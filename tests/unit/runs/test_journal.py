@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from bireme import errors
-from bireme.runs.journal import Journal
+from bireme.runs.journal import Backlog, Journal
+from bireme.runs.room import Room
 
 
 class Started(Struct, frozen=True, tag="started"):
@@ -70,5 +74,46 @@ def test_zeros_from_a_power_cut_are_ignored(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_with_its_place() -> None:
-    with pytest.raises(errors.NoRoom, match="/dev/full"):
+    with pytest.raises(errors.DiskFull, match="/dev/full"):
         journal(Path("/dev/full")).append(Started("a"))
+
+
+@contextlib.contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """A disk that takes no byte beyond a size of any file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@given(size=st.integers(0, 130))
+def test_records_that_did_not_fit_come_once_and_in_order_when_there_is_room(
+    tmp_path_factory: pytest.TempPathFactory, size: int
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    records = (Started("a"), Exited("a", 1), Started("b"))
+    backlog = Backlog(journal(path), Room(path.parent))
+
+    with room_for(size):
+        for record in records:
+            backlog.append(record)
+        assert backlog.is_behind == (len(journal(path).read()) < len(records))
+    backlog.flush()
+
+    assert journal(path).read() == records
+    assert not backlog.is_behind
+
+
+def test_what_is_about_to_happen_is_not_kept_for_later(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    backlog = Backlog(journal(path), Room(tmp_path))
+
+    with room_for(10):
+        assert not backlog.precede(Started("a"))
+    assert not backlog.is_behind
+
+    assert backlog.precede(Started("b"))
+    assert journal(path).read() == (Started("b"),)

@@ -9,13 +9,14 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bireme import errors
 from bireme.backends.local import agents, entries, processes
 from bireme.backends.local.agents import AgentServer
 from bireme.backends.local.cgroups import Cgroups, kill_all
-from bireme.backends.local.entries import Entry, Gone, Known
+from bireme.backends.local.entries import Began, Entry, Gone, Known
 from bireme.backends.local.launch import Launcher
 from bireme.backends.local.processes import Program
 from bireme.backends.local.programs import LOOPBACK, Placed, Site
@@ -35,8 +36,9 @@ from bireme.model.replicas import (
 )
 from bireme.model.stored import Stored
 from bireme.runs.directory import RunDirectory
-from bireme.runs.journal import Journal
+from bireme.runs.journal import Backlog, Journal
 from bireme.runs.ledger import Grant, Ledger
+from bireme.runs.room import PASSING, Room
 
 _SWEEP_PATIENCE = 10.0
 
@@ -53,6 +55,7 @@ class LocalBackend:
         cgroups: Cgroups | None,
         tasks: asyncio.TaskGroup,
         changed: Callable[[], None],
+        room: Room,
     ) -> None:
         self._run = run
         self._site = site
@@ -61,7 +64,10 @@ class LocalBackend:
         self._cgroups = cgroups
         self._tasks = tasks
         self._changed = changed
-        self._journal: Journal[Entry] = Journal(site.folder / "journal.jsonl", Entry)
+        journal: Journal[Entry] = Journal(site.folder / "journal.jsonl", Entry)
+        self._recorded = journal.read
+        self.journal = Backlog(journal, room)
+        self.room = room
         self._left: dict[str, Known] = {}
         self._runs: dict[str, ReplicaRun] = {}
         self._faults: list[Fault] = []
@@ -71,7 +77,7 @@ class LocalBackend:
 
     def recover(self) -> None:
         """Learn from the journal what an earlier runner left, and end what is still alive of it."""
-        self._left = entries.replay(list(self._journal.read()))
+        self._left = entries.replay(list(self._recorded()))
         self.sweep()
 
     def sweep(self) -> None:
@@ -88,7 +94,7 @@ class LocalBackend:
         for name, run in list(self._runs.items()):
             if run.fault is not None:
                 self._faults.append(Fault(name, run.fault, final=True))
-                self._journal.append(Gone(run.placed.uid, time.time()))
+                self.journal.append(Gone(run.placed.uid, time.time()))
                 del self._runs[name]
         faults, self._faults = tuple(self._faults), []
         return Observation(tuple(self.replicas()), self._admission, faults)
@@ -107,9 +113,9 @@ class LocalBackend:
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
         folder = self._site.folder / "files"
         for file in files:
-            _keep(folder / file.path.lstrip("/"), file)
+            await self.room.until(partial(_keep, folder / file.path.lstrip("/"), file))
         if files and self._agents is None:
-            self._listen(folder)
+            await self.room.until(lambda: self._listen(folder))
 
     def close(self) -> None:
         if self._agents is not None:
@@ -124,9 +130,7 @@ class LocalBackend:
             case Admit():
                 self._admit(action)
             case Release():
-                self._ledger.release(self._run.id)
-                self._admission, self._grant = None, None
-                self._changed()
+                self._release()
             case Start():
                 self._start(job, action)
             case Stop(replica, uid, grace):
@@ -150,6 +154,12 @@ class LocalBackend:
         before = self._admission
         try:
             answer = self._ledger.admit(self._run.id, action.attempt, action.demands, time.time())
+        except PASSING as error:
+            # Not an answer: the core asks again. What is granted already stays so.
+            self.room.lack(error)
+            if not isinstance(before, Granted):
+                self._admission = Waiting(action.attempt, str(error).partition("\n")[0])
+            return
         except errors.NoRoom as error:
             self._faults.append(Fault(action.demands[0].replica, str(error), final=True))
             self._changed()
@@ -166,15 +176,26 @@ class LocalBackend:
         if self._admission != before:
             self._changed()
 
+    def _release(self) -> None:
+        try:
+            self._ledger.release(self._run.id)
+        except PASSING as error:
+            self.room.lack(error)  # the admission is still there, so the core asks for this again
+            return
+        self._admission, self._grant = None, None
+        self._changed()
+
     def _start(self, job: Job, action: Start) -> None:
         if action.replica in self._runs or any(
             known.began.replica == action.replica for known in self._left.values()
         ):
             return
-        placed = Placed(action, secrets.token_hex(8), self._devices(job, action))
-        run = ReplicaRun(
-            placed, self._site, self._launcher, self._cgroups, self._journal.append, self._changed
-        )
+        uid = secrets.token_hex(8)
+        began = Began(uid, action.replica, action.role, action.index, action.attempt, time.time())
+        if not self.journal.precede(began):
+            return  # it is still missing at the next look, and started then
+        placed = Placed(action, uid, self._devices(job, action))
+        run = ReplicaRun(placed, self._site, self._launcher, self._cgroups, self.journal, self._changed)
         self._runs[action.replica] = run
         self._tasks.create_task(run.live())
 
@@ -196,7 +217,7 @@ class LocalBackend:
 
     def _stop(self, replica: str, uid: str, grace: float | None) -> None:
         if self._left.pop(uid, None) is not None:
-            self._journal.append(Gone(uid, time.time()))
+            self.journal.append(Gone(uid, time.time()))
             self._changed()
             return
         run = self._runs.get(replica)

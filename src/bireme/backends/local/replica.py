@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 
+from bireme import errors
 from bireme.backends.local import cgroups, processes, programs
 from bireme.backends.local.cgroups import Cgroups, Group
-from bireme.backends.local.entries import Began, Ended, Entry, Gone, Over, Ran
+from bireme.backends.local.entries import Ended, Entry, Gone, Over, Ran
 from bireme.backends.local.launch import Launcher
 from bireme.backends.local.processes import NotStarted, Output, Process, Program
 from bireme.backends.local.programs import Placed, Site
@@ -22,8 +22,12 @@ from bireme.core.podlife import ContainerState, InPlace, Life
 from bireme.model.pods import Container
 from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
+from bireme.runs import files, runnerlog
+from bireme.runs.journal import Backlog
 from bireme.runs.logs import LogWriter
 
+_TRY_AGAIN = 1.0
+"""Seconds until a container is tried again that could not be started for lack of room on the disk."""
 EVICTED = -1
 """The exit code that a launcher answers when it lost the process with its zygote."""
 
@@ -37,7 +41,7 @@ class ReplicaRun:
         site: Site,
         launcher: Launcher,
         groups: Cgroups | None,
-        note: Callable[[Entry], None],
+        journal: Backlog[Entry],
         changed: Callable[[], None],
     ) -> None:
         self.placed = placed
@@ -45,7 +49,8 @@ class ReplicaRun:
         self._site = site
         self._launcher = launcher
         self._cgroups = groups
-        self._note = note
+        self._journal = journal
+        self._note = journal.append
         self._changed = changed
         self._states: dict[str, ContainerState] = {}
         self._running: dict[str, Process] = {}
@@ -55,9 +60,6 @@ class ReplicaRun:
         self._stopping = False
         self._complained = False
         self._woken = asyncio.Event()
-        start = placed.start
-        now = time.time()
-        note(Began(placed.uid, start.replica, start.role, start.index, start.attempt, now))
 
     def replica(self) -> Replica:
         """What is seen of it now."""
@@ -99,8 +101,9 @@ class ReplicaRun:
             while not self._stopping:
                 self._woken.clear()
                 self._decide()
+                held_up = False
                 for name in self._life.start:
-                    await self._start(tasks, self._container(name))
+                    held_up |= not await self._start(tasks, self._container(name))
                 for name in self._life.stop:
                     tasks.create_task(self._end_container(name))
                 if self._life.phase.is_final:
@@ -108,7 +111,9 @@ class ReplicaRun:
                 if self.fault is not None:
                     self._signal(signal.SIGKILL)
                     break
-                if not self._life.start:
+                if held_up:
+                    await self._pause(time.time() + _TRY_AGAIN)
+                elif not self._life.start:
                     await self._pause(self._life.wake_at)
         self._sweep()
 
@@ -157,24 +162,28 @@ class ReplicaRun:
             )
         self._changed()
 
-    async def _start(self, tasks: asyncio.TaskGroup, container: Container) -> None:
+    async def _start(self, tasks: asyncio.TaskGroup, container: Container) -> bool:
+        """Start a container; False while its folders and its log do not fit on the disk."""
         group = self._group(container)
-        writer = LogWriter(self._site.folder / "logs", self.placed.start.replica, container.name)
-        sink = Sink(writer, self._complain)
-        out, err = Pump(sink.stdout), Pump(sink.stderr)
+        sink: Sink | None = None
+        pumps: list[Pump] = []
         try:
+            writer = LogWriter(self._site.folder / "logs", self.placed.start.replica, container.name)
+            sink = Sink(writer, self._complain)
+            pumps.append(Pump(sink.stdout))
+            pumps.append(Pump(sink.stderr))
             program = programs.compose(
                 self._site, self.placed, container, tuple(group.procs) if group else ()
             )
-            output = Output(out.write_end, err.write_end)
+            output = Output(*(pump.write_end for pump in pumps))
             process = await self._launcher.launch(program, output, self._label)
-        except (NotStarted, podenv.Unresolved) as error:
-            self.fault = str(error)
-            self._changed()
-            return
+        except (NotStarted, podenv.Unresolved, OSError, errors.BiremeError) as error:
+            if sink is not None:
+                sink.close()
+            return self._not_started(error)
         finally:
-            out.started()
-            err.started()
+            for pump in pumps:
+                pump.started()
         now = time.time()
         self._running[container.name] = process
         self._states[container.name] = podlife.started(
@@ -183,11 +192,18 @@ class ReplicaRun:
         ticks = processes.start_time(process.pid)
         warm = not isinstance(process, processes.Spawned)
         self._note(Ran(self.placed.uid, container.name, process.pid, ticks, warm, now))
-        tasks.create_task(self._watch(container, process, (out, err), sink))
+        tasks.create_task(self._watch(container, process, pumps, sink))
+        return True
 
-    async def _watch(
-        self, container: Container, process: Process, pumps: tuple[Pump, Pump], sink: Sink
-    ) -> None:
+    def _not_started(self, error: Exception) -> bool:
+        if files.is_full(error):
+            self._journal.room.lack(error)
+            return False
+        self.fault = str(error)
+        self._changed()
+        return True
+
+    async def _watch(self, container: Container, process: Process, pumps: list[Pump], sink: Sink) -> None:
         code = await process.wait()
         now = time.time()
         # A container ends with its first process; whatever that one left behind ends with it.
@@ -229,7 +245,7 @@ class ReplicaRun:
         """Say once in the runner's own log that lines of this replica are lost."""
         if not self._complained:
             self._complained = True
-            print(f"{self.placed.start.replica}: output is lost: {text}", file=sys.stderr, flush=True)
+            runnerlog.say(f"{self.placed.start.replica}: output is lost: {text}")
 
     def _group(self, container: Container) -> Group | None:
         if self._cgroups is None:

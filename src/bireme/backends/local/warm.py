@@ -108,8 +108,10 @@ class WarmLauncher:
                     self._warm_up(key, zygotes.preload(modules))
 
     def _warm_up(self, key: Key, modules: tuple[str, ...]) -> None:
-        if self._warm and _is_worthwhile(modules) and not self._stable.covers(key, modules):
-            self._stable.start(key, modules)
+        # A rank that starts cold is slower, nothing more: no failure here may reach the job.
+        with contextlib.suppress(OSError):
+            if self._warm and _is_worthwhile(modules) and not self._stable.covers(key, modules):
+                self._stable.start(key, modules)
 
     def _reporting(self, program: Program, chosen: Plain, label: str) -> Program:
         folder = self._site.folder / "reports"
@@ -164,7 +166,8 @@ class WarmLauncher:
             return
         python = self._site.python
         if not self._stable.learnt(python, chosen.script):
-            self._stable.learn(python, chosen.script, before)
+            with contextlib.suppress(OSError):
+                self._stable.learn(python, chosen.script, before)
         key = self._stable.key(python, program.environment)
         self._warm_up(key, zygotes.preload(self._stable.learnt(python, chosen.script)))
 

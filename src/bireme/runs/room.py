@@ -1,0 +1,80 @@
+"""Waits for room on a full disk: what cannot be written now is tried again, ever more rarely.
+
+A runner must not end for lack of room: its ranks would end with it. What it knows stays in memory, what it
+decided is carried out once it is written, and the ranks continue meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from bireme import errors
+from bireme.model.decisions import Event, EventType
+from bireme.runs import files, runnerlog
+
+FIRST = 0.05
+LONGEST = 2.0
+"""Seconds between two tries: at first, and at most."""
+
+PASSING = (errors.DiskFull, errors.NoAccess, errors.Unreachable)
+"""What may be over at the next try: a full disk, one that is mounted read-only, one that does not answer.
+
+A file whose folder is gone is none of these: nobody can want that run to go on.
+"""
+
+Result = TypeVar("Result")
+
+
+class Room:
+    """Remembers since when a run directory cannot be written, so that it is said once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._since: float | None = None
+        self._first, self._reason = "", ""
+        self._pause = FIRST
+        self.lacks = 0
+        """How often something could not be written."""
+
+    @property
+    def is_short(self) -> bool:
+        return self._since is not None
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next try."""
+        return self._pause
+
+    def lack(self, error: Exception) -> None:
+        """Note that something could not be written."""
+        self.lacks += 1
+        self._pause = min(LONGEST, self._pause * 2)
+        if self._since is None:
+            self._since, self._first = time.monotonic(), str(error).partition("\n")[0]
+            self._reason = "DiskFull" if files.is_full(error) else "CannotRecord"
+            runnerlog.say(f"{self._first}; the replicas continue, and this is tried again")
+
+    def found(self) -> Event | None:
+        """Note that everything is written; returns what is to be told of the time before."""
+        if self._since is None:
+            return None
+        seconds, self._since, self._pause = time.monotonic() - self._since, None, FIRST
+        text = (
+            f"{self._first}. For {seconds:.0f} s nothing could be recorded: the replicas continued, "
+            "and lines that they printed meanwhile may be missing"
+        )
+        return Event(EventType.WARNING, self._reason, text)
+
+    async def until(self, write: Callable[[], Result]) -> Result:
+        """Write, if need be when there is room; only what cannot pass is raised."""
+        while True:
+            try:
+                with files.explained(self._path):
+                    return write()
+            except PASSING as error:
+                self.lack(error)
+            await asyncio.sleep(self._pause)

@@ -1,0 +1,183 @@
+"""A local job continues while the disk of its home is full, and catches up when there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bireme import errors
+from bireme.core.admit import Capacity
+from bireme.model.decisions import Demand
+from bireme.model.pods import Resources
+from bireme.model.replicas import Waiting
+from bireme.model.status import Phase
+from bireme.runs.directory import RunDirectory
+from bireme.runs.ledger import Grant, Ledger
+from bireme.runs.records import RunId
+from tests.local.fulldisk import Disk, small_disk
+from tests.local.harness import PATIENCE, Bireme, bireme_in, until
+
+TICKS = """
+import os, pathlib, sys, time
+rank, attempt = os.environ["RANK"], os.environ["BIREME_ATTEMPT"]
+here = pathlib.Path(sys.argv[1])
+for tick in range(1_000_000):
+    (here / f"tick-{attempt}-{rank}.new").write_text(str(tick))
+    (here / f"tick-{attempt}-{rank}.new").rename(here / f"tick-{attempt}-{rank}")
+    print("tick", tick, flush=True)
+    if (here / f"exit-{attempt}-{rank}").exists():
+        sys.exit(int((here / f"exit-{attempt}-{rank}").read_text()))
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    with small_disk(tmp_path / "home") as found:
+        yield found
+
+
+@pytest.fixture
+def bireme(tmp_path: Path, disk: Disk) -> Iterator[Bireme]:
+    with bireme_in(tmp_path, disk.within, disk.path) as command:
+        yield command
+        disk.empty()
+
+
+class Ranks:
+    """The ranks of TICKS: how far they are, and when they are told to exit."""
+
+    def __init__(self, bireme: Bireme) -> None:
+        self._folder = bireme.folder
+
+    def tick(self, attempt: int, rank: int) -> int:
+        path = self._folder / f"tick-{attempt}-{rank}"
+        return int(path.read_text()) if path.exists() else -1
+
+    def exit(self, attempt: int, rank: int, code: int) -> None:
+        new = self._folder / "exit.new"
+        new.write_text(str(code))
+        new.rename(self._folder / f"exit-{attempt}-{rank}")
+
+    def go_on(self, attempt: int, rank: int) -> None:
+        """Wait until the rank has worked for some seconds more."""
+        aim = self.tick(attempt, rank) + 50
+        until(
+            lambda: self.tick(attempt, rank) >= aim, f"rank {rank} of attempt {attempt} goes on", patience=60
+        )
+
+
+def started(bireme: Bireme, *options: str) -> Ranks:
+    bireme.write("ticks.py", TICKS)
+    done = bireme("run", "ticks.py", "--name", "ticks", "--detach", *options, "--", str(bireme.folder))
+    assert done.returncode == 0, done.stderr
+    ranks = Ranks(bireme)
+    until(lambda: ranks.tick(0, 0) >= 0 and ranks.tick(0, 1) >= 0, "both ranks run")
+    until(lambda: bireme.status("ticks").phase is Phase.RUNNING, "the job is seen running")
+    return ranks
+
+
+def test_ranks_that_end_while_the_disk_is_full_are_counted_when_there_is_room(
+    bireme: Bireme, disk: Disk
+) -> None:
+    ranks = started(bireme, "--workers", "2")
+    keepers = bireme.keepers("ticks")
+    disk.fill()
+
+    ranks.go_on(0, 1)
+    ranks.exit(0, 0, 0)
+    ranks.go_on(0, 1)
+    ranks.exit(0, 1, 0)
+    until(lambda: not bireme.ranks("ticks"), "both ranks have ended")
+    assert len(keepers) == 2
+    assert bireme.keepers("ticks") == keepers
+    disk.empty()
+
+    done = bireme("wait", "ticks")
+    assert done.returncode == 0, done.stderr
+    status = bireme.status("ticks")
+    assert (status.attempt, status.crashes, status.evictions) == (0, 0, 0)
+    told = [one for one in bireme.run("ticks").events() if one.reason == "DiskFull"]
+    assert len(told) == 1
+    assert "nothing could be recorded" in told[0].message
+
+
+def test_a_crash_while_the_disk_is_full_restarts_the_gang_when_there_is_room(
+    bireme: Bireme, disk: Disk
+) -> None:
+    ranks = started(bireme, "--workers", "2", "--retries", "3")
+    keepers = bireme.keepers("ticks")
+    disk.fill()
+
+    ranks.exit(0, 1, 3)
+    ranks.go_on(0, 0)
+    assert bireme.keepers("ticks") == keepers
+    disk.empty()
+
+    until(lambda: ranks.tick(1, 0) >= 0 and ranks.tick(1, 1) >= 0, "the second attempt runs")
+    ranks.exit(1, 0, 0)
+    ranks.exit(1, 1, 0)
+    done = bireme("wait", "ticks")
+    assert done.returncode == 0, done.stderr
+    status = bireme.status("ticks")
+    assert (status.attempt, status.crashes, status.evictions) == (1, 1, 0)
+    assert bireme.keepers("ticks") == []
+
+
+def test_commands_on_a_full_disk_say_so_and_those_that_only_look_work(bireme: Bireme, disk: Disk) -> None:
+    ranks = started(bireme, "--workers", "2")
+    bireme("ps")
+    disk.fill()
+
+    new = bireme("run", "ticks.py", "--name", "another", "--", str(bireme.folder))
+    shown = bireme("show", "ticks")
+    listed = bireme("ps")
+
+    assert new.returncode == errors.DiskFull.exit_status
+    assert "No space left on device" in new.stderr
+    assert "make room: `df -h" in new.stderr
+    assert shown.returncode == 0, shown.stderr
+    assert listed.returncode in (0, errors.DiskFull.exit_status), listed.stderr
+    disk.empty()
+    ranks.exit(0, 0, 0)
+    ranks.exit(0, 1, 0)
+    assert bireme("wait", "ticks").returncode == 0
+
+
+def test_a_follower_says_once_that_the_disk_is_full(bireme: Bireme, disk: Disk) -> None:
+    bireme.write("ticks.py", TICKS)
+    following = bireme.begin("run", "ticks.py", "--name", "ticks", "--workers", "1", "--", str(bireme.folder))
+    ranks = Ranks(bireme)
+    until(lambda: ranks.tick(0, 0) >= 0, "the rank runs")
+    disk.fill()
+    ranks.go_on(0, 0)
+    disk.empty()
+    ranks.exit(0, 0, 0)
+
+    _, said = following.communicate(timeout=PATIENCE)
+
+    assert following.returncode == 0, said
+    assert said.count(f"{disk.mounted} is on a full disk") == 1, said
+
+
+def test_the_ledger_refuses_on_a_full_disk_and_serves_when_there_is_room(disk: Disk) -> None:
+    ledger = Ledger(disk.path, lambda: Capacity(cpu=4000, memory=0))
+    run = RunId("mnist", 1)
+    RunDirectory(disk.path, run).path.mkdir(parents=True)
+    demands = (Demand("mnist-worker-0", Resources(cpu=1000)),)
+    disk.fill()
+
+    with pytest.raises(errors.DiskFull, match="cannot write"):
+        ledger.admit(run, 0, demands, 1.0)
+    disk.empty()
+
+    assert isinstance(ledger.admit(run, 0, demands, 2.0), Grant)
+    disk.fill()
+    with pytest.raises(errors.DiskFull, match="cannot write"):
+        ledger.admit(run, 1, demands, 3.0)
+    disk.empty()
+    assert ledger.admit(run, 1, demands, 4.0) != Waiting(1, "")
+    ledger.release(run)
+    assert ledger.holders() == ()
