@@ -50,9 +50,10 @@ def stand_alone(order: wire.Order, fds: List[int], parent: int) -> List[str]:
 def why_cold(order: wire.Order, held: preloading.Preloaded) -> Optional[str]:
     """Why the modules that are loaded would not be those of a fresh `python`; None if they would."""
     ours, theirs = wire.at_import(held.env), wire.at_import(order.env)
-    differ = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+    differ = {name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name)}
+    differ.update(held.reads.differing(held.env, order.env))
     if differ:
-        return f"{', '.join(differ)} differs from the zygote's"
+        return f"{', '.join(sorted(differ))} differs from the zygote's"
     if any(not os.path.isabs(entry) for entry in order.env.get("PYTHONPATH", "/").split(os.pathsep)):
         return "PYTHONPATH has a relative entry"
     module = order.argv[1] if order.argv[:1] == ("-m",) and len(order.argv) > 1 else None

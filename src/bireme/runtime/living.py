@@ -33,6 +33,7 @@ def main(args: List[str], started: FrozenSet[str]) -> int:
     pools = threadpools.find()
     linux.adopt_orphans()
     _remove(options.socket + ".refused")
+    _write_reads(options.socket + ".reads", held)
     server = serving.Server(options.socket, wire.listen(options.socket), held, options.idle)
     birth = server.serve()
     os.close(lock)
@@ -101,6 +102,18 @@ def _preload(options: argparse.Namespace, started: FrozenSet[str]) -> Optional[p
     finally:
         loud()
     return held
+
+
+def _write_reads(path: str, held: preloading.Preloaded) -> None:
+    """Tells runners which ranks can be served, before any can connect: see noting.Reads.relevant."""
+    reads = held.reads
+    content = {
+        "names": sorted(reads.names),
+        "prefixes": sorted(reads.prefixes),
+        "values": reads.relevant(held.env),
+    }
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file)
 
 
 def _be_born(birth: serving.Birth, held: preloading.Preloaded, pools: threadpools.Pools) -> None:

@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from . import linux, watching
+from . import linux, noting
 
 # (path, inode, mtime in ns, size)
 File = Tuple[str, int, int, int]
@@ -57,6 +57,7 @@ class Preloaded:
     started: FrozenSet[str]  # modules of the bare interpreter
     modules: FrozenSet[str]  # all modules, the former included
     env: Mapping[str, str]  # the environment that the zygote was given
+    reads: noting.Reads  # the variables that acted on the imports
     streams: Streams
     coerced: Optional[str]  # the LC_CTYPE that Python chose by itself, as it does in the C locale
 
@@ -84,12 +85,11 @@ def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
     # OpenBLAS starts its threads when it is loaded. A rank gets as many as it would have had.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     failed: Dict[str, str] = {}
-    watch = watching.watch_imports()
-    for name in names:
-        error = _import(name, watch)
-        if error is not None:
-            failed[name] = error
-    watching.unwatch()
+    with noting.Noting() as reads:
+        for name in names:
+            error = _import(name, reads)
+            if error is not None:
+                failed[name] = error
     loaded = tuple(name for name in names if name not in failed)
     gc.collect()
     # What is loaded is never collected: a collection in a rank would write to, and so copy, every page of it.
@@ -102,6 +102,7 @@ def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
         started=started,
         modules=frozenset(sys.modules),
         env=env,
+        reads=reads,
         streams=streams,
         coerced=coerced,
     )
@@ -113,7 +114,7 @@ def coerced_locale() -> Optional[str]:
     return value if value and linux.AVAILABLE and linux.variable_of(os.getpid(), "LC_CTYPE") is None else None
 
 
-def _import(name: str, watch: watching.Watch) -> Optional[str]:
+def _import(name: str, reads: noting.Reads) -> Optional[str]:
     error = None
     try:
         importlib.import_module(name)
@@ -124,9 +125,9 @@ def _import(name: str, watch: watching.Watch) -> Optional[str]:
         raise Unforkable(name, "threads cannot be counted on this system")
     if count != 1:
         raise Unforkable(name, f"importing it leaves {count - 1} more threads running")
-    askers = [module for module in watch.importers if module not in RETOLD]
-    if askers or watch.read:
-        raise Unforkable(name, f"{', '.join(askers or [name])} asks for its rank while it is imported")
+    askers = [module or name for module in reads.askers if module not in RETOLD]
+    if askers:
+        raise Unforkable(name, f"{', '.join(askers)} asks for its rank while it is imported")
     return error
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAMES = frozenset((b"RANK", b"WORLD_SIZE", b"LOCAL_RANK", b"MASTER_ADDR", b"TF_CONFIG"))
 
-_SITE = ("/site-packages/", "/dist-packages/")
+SITE = ("/site-packages/", "/dist-packages/")
 
 
 class Watch:
@@ -30,7 +30,7 @@ class Watch:
         self.importers: List[str] = []  # third-party modules that read such a variable as they were imported
 
     def notice(self, frame: Optional[FrameType]) -> None:
-        importer = _third_party_import(frame)
+        importer = third_party_import(frame)
         if importer is None:
             self.read = True
         elif importer not in self.importers:
@@ -47,18 +47,6 @@ def install() -> Watch:
         # An interpreter that keeps its environment elsewhere: better no warning than a wrong one.
         watch.read = True
     return watch
-
-
-def watch_imports() -> Watch:
-    """Watches the environment alone, until `unwatch`."""
-    watch = Watch()
-    _watch_environ(watch)
-    return watch
-
-
-def unwatch() -> None:
-    """Gives the process its plain environment back."""
-    _set_data(dict(os.environ._data))  # type: ignore[attr-defined]
 
 
 def _watch_environ(watch: Watch) -> None:
@@ -113,11 +101,11 @@ def _note_calls(watch: Watch, module: Any, name: str) -> None:
     setattr(module, name, noting)
 
 
-def _third_party_import(frame: Optional[FrameType]) -> Optional[str]:
+def third_party_import(frame: Optional[FrameType]) -> Optional[str]:
     """The innermost third-party module that is being imported in this call stack, if any."""
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "<module>" and any(site in code.co_filename for site in _SITE):
+        if code.co_name == "<module>" and any(site in code.co_filename for site in SITE):
             name = str(frame.f_globals.get("__name__"))
             # `python -m tool` runs a third-party module, it does not import it.
             if name != "__main__":

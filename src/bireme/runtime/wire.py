@@ -40,6 +40,7 @@ MARK = "BIREME_RUN"  # the variable by which every process of a run is known
 
 # Variables that interpreters, loaders and libraries read once, when they start or are imported. A zygote
 # serves only ranks that agree with it in all of them, so a runner keys its zygotes by `at_import(env)`.
+# What Python code reads is noted as it is read (see noting.py); here is what compiled code reads.
 _AT_IMPORT = (
     *("PYTHON", "LD_", "LC_", "GOMP_", "KMP_", "MALLOC_", "MKL_", "NPY_", "NUMBA_", "OMP_", "OPENBLAS_"),
     *(
@@ -98,8 +99,13 @@ def at_import(env: Mapping[str, str]) -> Dict[str, str]:
     return {
         name: value
         for name, value in env.items()
-        if (name.startswith(_AT_IMPORT) or name in _AT_IMPORT_EXACTLY) and name not in _LATER
+        if (name.startswith(_AT_IMPORT) or name in _AT_IMPORT_EXACTLY) and not is_set_later(name)
     }
+
+
+def is_set_later(name: str) -> bool:
+    """Whether a rank of a zygote gets its own value of a variable, even if a module has read it before."""
+    return name in _LATER
 
 
 def read_order(message: Message) -> Order:

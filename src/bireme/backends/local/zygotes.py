@@ -2,7 +2,8 @@
 
 A zygote belongs to the user, not to a job. It is known by what it can serve: the interpreter, the variables
 that act at import, and the packages that it preloaded. What to preload is learnt from what a script's last
-run imported.
+run imported. Which variables act at import is partly known beforehand (wire.at_import), partly learnt from a
+zygote that has preloaded the same: it notes what it read, and the next one is given those variables too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from msgspec import Struct
 
 from bireme.model.decoding import DAMAGED
 from bireme.runs import files
-from bireme.runtime import linux, wire
+from bireme.runtime import linux, noting, wire
 
 IDLE = 600
 """Seconds that a zygote outlives its last rank."""
@@ -36,7 +37,12 @@ class Key(Struct, frozen=True):
     """What a zygote can serve: ranks of this interpreter whose import-time variables are these."""
 
     python: str
-    variables: Mapping[str, str]
+    environment: Mapping[str, str]
+    """The rank's; what else of it acts at import is learnt."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return wire.at_import(self.environment)
 
     @property
     def name(self) -> str:
@@ -64,25 +70,30 @@ class Stable:
         self._folder = home / "zygotes"
 
     def key(self, python: str, environment: Mapping[str, str]) -> Key:
-        return Key(python, wire.at_import(environment))
+        return Key(python, environment)
 
     def best(self, key: Key, modules: tuple[str, ...]) -> str | None:
         """The socket of the zygote that holds most of these modules and nothing beyond them."""
         found = []
         for folder in self._folder.glob(f"{key.name}-*"):
             held = _modules(folder / "preload")
-            if held and set(held) <= set(modules) and (folder / "socket").exists():
+            if not held or not set(held) <= set(modules) or not (folder / "socket").exists():
+                continue
+            reads = _reads(folder)
+            if reads is not None and reads.agree_with(key.environment):
                 found.append((len(held), str(folder / "socket")))
         return max(found)[1] if found else None
 
     def start(self, key: Key, modules: tuple[str, ...]) -> None:
         """Start a zygote in the background; a second one of the same kind ends by itself."""
-        folder = self._folder / f"{key.name}-{_digest(modules)}"
+        learnt = self._learnt_variables(key, modules)
+        folder = self._folder / f"{key.name}-{_digest([modules, sorted(learnt.items())])}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (folder / "socket.refused").exists():
             return
         (folder / "preload").write_bytes(msgspec.json.encode(modules))
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(key.variables)
+        kept = {name: key.environment[name] for name in _KEPT if name in key.environment}
+        environment = kept | dict(key.variables) | learnt
         words = [key.python, str(RUNTIME / "zygote.py"), "--socket", str(folder / "socket")]
         words += ["--preload", ",".join(modules), "--idle", str(IDLE)]
         with open(folder / "log", "ab") as log, contextlib.suppress(OSError):
@@ -140,8 +151,43 @@ class Stable:
         shutil.rmtree(self._folder, ignore_errors=True)
         return len(zygotes)
 
+    def _learnt_variables(self, key: Key, modules: tuple[str, ...]) -> dict[str, str]:
+        """What earlier zygotes of these modules read at import, as far as the rank's environment has it."""
+        found: dict[str, str] = {}
+        for folder in self._folder.glob(f"{key.name}-*"):
+            reads = _reads(folder) if _modules(folder / "preload") == modules else None
+            if reads is not None:
+                found |= {
+                    name: key.environment[name]
+                    for name in reads.noted.relevant(key.environment)
+                    if name in key.environment
+                }
+        return found
+
     def _lesson(self, python: str, script: str) -> Path:
         return self._folder / "lessons" / f"{_digest([python, script])}.json"
+
+
+class _Reads(Struct, frozen=True):
+    """What a zygote wrote down about the variables that acted on its imports."""
+
+    names: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    values: Mapping[str, str | None]
+
+    @property
+    def noted(self) -> noting.Reads:
+        return noting.Reads(self.names, self.prefixes)
+
+    def agree_with(self, environment: Mapping[str, str]) -> bool:
+        return self.noted.relevant(environment) == self.values
+
+
+def _reads(folder: Path) -> _Reads | None:
+    try:
+        return msgspec.json.decode((folder / "socket.reads").read_bytes(), type=_Reads)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def preload(modules: tuple[str, ...]) -> tuple[str, ...]:
