@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from bireme.backends.local import provenance
+from bireme.backends.local import cgroups, processes, provenance
 from bireme.engine import runner
 from bireme.runs import files, runnerlog
 from bireme.runs.directory import RunDirectory
@@ -31,16 +31,17 @@ _MOST_DEATHS = 10
 _WINDOW = 60.0
 
 
-def start(run: RunDirectory, lock: Lock) -> int:
-    """Start the guard and the runner of a run that this process holds; returns the guard's pid."""
-    if threading.active_count() > 1:
-        return _start_anew(run, lock)
+def start(run: RunDirectory, lock: Lock) -> None:
+    """Start the guard and the runner of a run that this process holds."""
+    if threading.active_count() > 1 or processes.MARK in os.environ:
+        _start_anew(run, lock)
+        return
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid:
         lock.close()
-        return pid
+        return
     # Nothing of the command may run twice: whatever happens, this process ends here.
     try:
         os.setsid()
@@ -57,16 +58,26 @@ def main(arguments: list[str]) -> None:
     home, name, number, descriptor = arguments
     run = RunDirectory(Path(home), RunId(name, int(number)))
     os.set_inheritable(int(descriptor), False)
+    if os.fork():
+        # The guard is nobody's child from here on, so that it does not end with a rank that started it.
+        os._exit(0)
+    cgroups.leave()
     _detach(run)
     _guard(run, Lock(int(descriptor)))
 
 
-def _start_anew(run: RunDirectory, lock: Lock) -> int:
-    """Start the guard in an interpreter of its own: a fork of a threaded program may hang in its locks."""
+def _start_anew(run: RunDirectory, lock: Lock) -> None:
+    """Start the guard in an interpreter of its own.
+
+    A fork of a threaded program may hang in its locks. And a fork of a rank would carry the mark of the
+    rank's run, by which everything that a rank left is found and killed: this job is not part of that one.
+    """
     words = [sys.executable, "-m", "bireme.engine.guard", str(run.home), run.id.name, str(run.id.number)]
-    process = subprocess.Popen([*words, str(lock.fd)], pass_fds=[lock.fd], start_new_session=True)
+    environ = processes.without_marks(os.environ)
+    subprocess.run(
+        [*words, str(lock.fd)], pass_fds=[lock.fd], start_new_session=True, env=environ, check=False
+    )
     lock.close()
-    return process.pid
 
 
 def _guard(run: RunDirectory, lock: Lock | None) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors, kinds
-from bireme.backends.local import fit, gpus, interpreters, provenance, site, supplies
+from bireme.backends.local import fit, gpus, interpreters, processes, provenance, site, supplies
 from bireme.backends.local.supplies import Supplies
 from bireme.core import admit, wiring
 from bireme.engine import guard
@@ -93,7 +93,7 @@ def submit(home: Path, order: Order) -> Submitted:
         python=interpreters.find(order.environ, given.python),
         machine=machine.this_machine(),
         created=time.time(),
-        environment=dict(order.environ),
+        environment=processes.without_marks(order.environ),
         maps={target: str(Path(folder, source).absolute()) for target, source in given.maps.items()},
         volumes={name: str(Path(folder, source).absolute()) for name, source in given.volumes.items()},
         command=given.command,

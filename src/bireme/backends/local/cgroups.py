@@ -18,6 +18,7 @@ from bireme.model.pods import Resources
 _ROOT = Path("/sys/fs/cgroup")
 _V1 = ("memory", "cpu", "freezer")
 _PERIOD = 100_000
+_FOLDER = "bireme"
 
 
 class OutOfMemory(Struct, frozen=True):
@@ -126,7 +127,7 @@ class Cgroups:
             return cls._unified_base(_ROOT / own.get("", "").lstrip("/"))
         bases: dict[str, Path] = {}
         for controller in _V1:
-            base = _ROOT / controller / own.get(controller, "").lstrip("/") / "bireme"
+            base = _ROOT / controller / own.get(controller, "").lstrip("/") / _FOLDER
             with contextlib.suppress(OSError):
                 base.mkdir(exist_ok=True)
                 bases[controller] = base
@@ -160,7 +161,7 @@ class Cgroups:
 
     @classmethod
     def _unified_base(cls, own: Path) -> Cgroups | None:
-        base = own / "bireme"
+        base = own / _FOLDER
         try:
             base.mkdir(exist_ok=True)
             # A group with processes cannot hand controllers down, so this works for a delegated
@@ -170,6 +171,15 @@ class Cgroups:
         except OSError:
             return None
         return cls({"memory": base, "cpu": base}, unified=True)
+
+
+def leave() -> None:
+    """Move this process out of the groups of a replica, if it is in some, to those of its runner."""
+    for controllers, path in _own_lines():
+        above, found, _ = path.rpartition(f"/{_FOLDER}/")
+        if found:
+            root = _ROOT / controllers.removeprefix("name=") if controllers else _ROOT
+            _write(root / above.lstrip("/") / "cgroup.procs", "0")
 
 
 def kill_all(group: Group, patience: float = 5.0) -> bool:
@@ -187,12 +197,13 @@ def _flat(path: tuple[str, ...]) -> str:
 
 
 def _own_groups() -> dict[str, str]:
-    own: dict[str, str] = {}
-    for line in _read(Path("/proc/self/cgroup")).splitlines():
-        _, controllers, path = line.split(":", 2)
-        for controller in controllers.split(","):
-            own[controller] = path
-    return own
+    return {one: path for controllers, path in _own_lines() for one in controllers.split(",")}
+
+
+def _own_lines() -> list[tuple[str, str]]:
+    """Controllers, as one text, and path of each group that this process is in."""
+    lines = _read(Path("/proc/self/cgroup")).splitlines()
+    return [(controllers, path) for _, controllers, path in (line.split(":", 2) for line in lines)]
 
 
 def _below(folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from bireme.runtime import linux
 MARK = "BIREME_RUN"
 """The variable that every process of a run carries: `<run>/<attempt>`."""
 
+_OURS, _HOME = "BIREME_", "BIREME_HOME"
 _POLL = 0.05
 
 
@@ -106,6 +107,11 @@ def spawn(program: Program, output: Output, stdin: int = subprocess.DEVNULL) -> 
 def exit_code(returncode: int) -> int:
     """An exit code as a kubelet reports it: a signal is 128 and its number."""
     return 128 - returncode if returncode < 0 else returncode
+
+
+def without_marks(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what Bireme puts into that of a rank, for a job that a rank starts."""
+    return {name: value for name, value in environ.items() if not name.startswith(_OURS) or name == _HOME}
 
 
 def marked(run: str) -> set[int]:
