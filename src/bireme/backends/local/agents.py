@@ -17,7 +17,12 @@ from pathlib import Path
 
 from bireme.backends.local.processes import NotStarted, Output, Process, Program, spawn
 from bireme.backends.local.zygotes import RUNTIME
+from bireme.core import podenv
+from bireme.runs import runnerlog
 from bireme.runtime import wire
+
+_MOST_DESCRIPTORS = 3
+"""Standard input, output and error."""
 
 Find = Callable[[str], Program | None]
 """Answers the program of the worker that a host name means, or None when there is none."""
@@ -51,22 +56,26 @@ class AgentServer:
     async def _serve(self, peer: socket.socket) -> None:
         descriptors: list[int] = []
         try:
-            message = await self._request(peer, descriptors)
-            if message is None or len(descriptors) < 3:
-                return
-            try:
-                process = self._start(message, descriptors)
-            except NotStarted as error:
-                await self._answer(peer, {"code": 255, "error": str(error)})
-                return
-            code = await _until_either_ends(process, self._gone(peer))
-            await self._answer(peer, {"code": code})
+            await self._answer(peer, await self._carried_out(peer, descriptors))
+        except Exception as error:
+            # Anything may come in here, and an error that left this task would end the runner with its ranks.
+            runnerlog.say(f"a request of an MPI agent was dropped: {type(error).__name__}: {error}"[:500])
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
             peer.close()
 
-    async def _request(self, peer: socket.socket, descriptors: list[int]) -> wire.Message | None:
+    async def _carried_out(self, peer: socket.socket, descriptors: list[int]) -> wire.Message:
+        """Start what is asked for and wait for its end; the answer, also where it makes no sense."""
+        try:
+            message = await self._request(peer, descriptors)
+            process = self._start(message, descriptors)
+        except (wire.WireError, NotStarted, podenv.Unresolved, OSError, ValueError) as error:
+            runnerlog.say(f"a request of an MPI agent was refused: {error}"[:500])
+            return {"code": 255, "error": str(error)}
+        return {"code": await _until_either_ends(process, self._gone(peer))}
+
+    async def _request(self, peer: socket.socket, descriptors: list[int]) -> wire.Message:
         unpacker = wire.Unpacker()
         while True:
             await _readable(self._loop, peer)
@@ -74,15 +83,15 @@ class AgentServer:
                 data, received = wire.receive_some(peer)
             except BlockingIOError:
                 continue
-            except OSError:
-                return None
             descriptors += received
-            if not data:
-                return None
+            if not data or len(descriptors) > _MOST_DESCRIPTORS:
+                raise wire.WireError("the connection ended before a whole request came")
             for message in unpacker.feed(data):
                 return message
 
     def _start(self, message: wire.Message, descriptors: list[int]) -> Process:
+        if len(descriptors) != _MOST_DESCRIPTORS:
+            raise NotStarted(f"a request needs three file descriptors, {len(descriptors)} came")
         host = str(message.get("host", ""))
         program = self._find(host.partition(".")[0])
         if program is None:

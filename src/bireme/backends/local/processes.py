@@ -99,7 +99,7 @@ def spawn(program: Program, output: Output, stdin: int = subprocess.DEVNULL) -> 
         missing = error.filename or program.argv[0]
         what = "no such folder" if missing == program.folder else "no such program"
         raise NotStarted(f"{what}: {missing}") from error
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise NotStarted(f"{program.argv[0]}: {error}") from error
     return Spawned(popen)
 

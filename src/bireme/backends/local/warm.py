@@ -23,7 +23,7 @@ from bireme.backends.local.programs import Site, is_python
 from bireme.backends.local.replica import EVICTED
 from bireme.backends.local.zygotes import Key, Stable
 from bireme.model.decoding import DAMAGED
-from bireme.runs import files
+from bireme.runs import files, runnerlog
 from bireme.runtime import wire
 
 _PATIENCE = 5.0
@@ -270,8 +270,12 @@ class _Connection:
         if not data:
             self.close()
             return
-        for message in self._unpacker.feed(data):
-            self._take(message)
+        try:
+            for message in self._unpacker.feed(data):
+                self._take(message)
+        except (wire.WireError, KeyError, TypeError, ValueError, OverflowError) as error:
+            runnerlog.say(f"a zygote sent what makes no sense, so its ranks are given up: {error!r}"[:500])
+            self.close()
 
     def _take(self, message: wire.Message) -> None:
         id = str(message.get("id", ""))

@@ -131,9 +131,10 @@ class Stable:
         with contextlib.suppress(FileNotFoundError):
             for folder in sorted(self._folder.iterdir()):
                 status = _ask(folder / "socket")
-                if status is not None:
-                    pid = int(status["pid"])
-                    found.append(Zygote(folder.name, pid, tuple(status["preloaded"]), _memory(pid)))
+                with contextlib.suppress(KeyError, TypeError, ValueError):
+                    if status is not None:
+                        pid = int(status["pid"])
+                        found.append(Zygote(folder.name, pid, tuple(status["preloaded"]), _memory(pid)))
         return found
 
     def end(self) -> int:
