@@ -194,14 +194,27 @@ def test_a_mount_is_seen_by_the_rank_alone(tmp_path: Path, library: Path, runner
     mounts = (
         (str(tmp_path / "data"), "/bireme-test/a", True),
         (str(tmp_path / "data"), str(tmp_path / "in" / "b"), False),
-        (str(tmp_path / "absent"), str(tmp_path / "in" / "c"), False),
     )
 
     rank, started = runner.start(tmp_path, "train.py", env=environment(library), mounts=mounts)
 
-    assert started["missing"] == [f"mount {tmp_path / 'in' / 'c'}"]
+    assert started["missing"] == []
     assert rank.out.read().decode() == f"content {tmp_path} True\ncontent\n"
     assert "Read-only file system" in rank.err.read().decode()
     assert runner.finish(rank) == 1
     assert not os.path.exists("/bireme-test")
     assert not (tmp_path / "in").exists()
+
+
+def test_a_rank_whose_mount_is_not_possible_is_refused(tmp_path: Path, library: Path, runner: Runner) -> None:
+    write(tmp_path, "train", "print('started')\n")
+    target = str(tmp_path / "in")
+
+    rank = runner.order(
+        tmp_path, "train.py", env=environment(library), mounts=((str(tmp_path / "absent"), target, False),)
+    )
+
+    refused = runner.next()
+    assert refused["op"] == "refused"
+    assert f"{target}: it cannot be mounted there" in refused["error"]
+    assert rank.out.read() == b""

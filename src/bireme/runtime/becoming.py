@@ -22,7 +22,8 @@ _IGNORED = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}
 def stand_alone(order: wire.Order, fds: List[int], parent: int) -> List[str]:
     """Leaves the zygote: parent, group, streams, limits, mounts, folder. Returns what was not possible.
 
-    Raises OSError if the working directory cannot be entered. Signals are blocked meanwhile by the caller.
+    Raises OSError if the working directory cannot be entered or a mount is not possible. Signals are blocked
+    meanwhile by the caller.
     """
     linux.die_with_parent(parent)
     if order.session:
@@ -36,7 +37,9 @@ def stand_alone(order: wire.Order, fds: List[int], parent: int) -> List[str]:
             os.close(fd)
     missing = _set_limits(order)
     missing += ["cgroup " + path for path in linux.join_cgroups(order.cgroups)]
-    missing += ["mount " + target for target in linux.mount_privately(order.mounts)]
+    unmounted = linux.mount_privately(order.mounts)
+    if unmounted:
+        raise OSError(f"{', '.join(unmounted)}: it cannot be mounted there")
     # A new user namespace may have cleared it.
     linux.die_with_parent(parent)
     if order.umask is not None:

@@ -9,8 +9,9 @@ A frame is four bytes of length (big-endian) and a JSON object. A connection is 
     {"op": "start", ...fields of Order} with three file descriptors: stdin, stdout, stderr
         -> {"op": "started", "id", "pid", "start_time", "missing": [text...], "warm": bool, "why": text?}
            once the process stands on its own: in its process group, directory, groups and mounts. `missing`
-           names groups, mounts and limits that were not possible. A start that could not be served from the
-           imported modules is a fresh interpreter in the same process: `warm` is false, `why` says why.
+           names groups and limits that were not possible; without its mounts nothing starts. A start that
+           could not be served from the imported modules is a fresh interpreter in the same process: `warm`
+           is false, `why` says why.
         or {"op": "refused", "id", "error": text, "stale": bool}; no process is left
     {"op": "signal", "id", "signal": n}
         sent to the process group of the rank; nothing is sent once the rank has exited

@@ -84,6 +84,7 @@ class Spawned:
 
 def spawn(program: Program, output: Output, stdin: int = subprocess.DEVNULL) -> Spawned:
     """Start a program as a child that dies with this process."""
+    unmounted = _Unmounted()
     try:
         popen = subprocess.Popen(
             program.argv,
@@ -93,14 +94,20 @@ def spawn(program: Program, output: Output, stdin: int = subprocess.DEVNULL) -> 
             stdout=output.stdout,
             stderr=output.stderr,
             start_new_session=True,
-            preexec_fn=_preparation(program),
+            preexec_fn=_preparation(program, unmounted),
         )
     except FileNotFoundError as error:
         missing = error.filename or program.argv[0]
         what = "no such folder" if missing == program.folder else "no such program"
         raise NotStarted(f"{what}: {missing}") from error
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+    except subprocess.SubprocessError as error:
+        targets = unmounted.read()
+        what = ": it cannot be mounted there" if targets else f": {error}"
+        raise NotStarted(f"{targets or program.argv[0]}{what}") from error
+    except (OSError, ValueError) as error:
         raise NotStarted(f"{program.argv[0]}: {error}") from error
+    finally:
+        unmounted.close()
     return Spawned(popen)
 
 
@@ -134,13 +141,37 @@ def start_time(pid: int) -> int:
     return linux.start_time(pid) or 0
 
 
-def _preparation(program: Program) -> Callable[[], None]:
+class _Unmounted:
+    """How a child tells which mounts failed before it became the program: an exception of it has no text."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = os.pipe()
+        os.set_blocking(self._ours, False)
+
+    def tell(self, targets: list[str]) -> None:
+        os.write(self._theirs, os.fsencode(", ".join(targets))[:4096])
+
+    def read(self) -> str:
+        with contextlib.suppress(BlockingIOError):
+            return os.fsdecode(os.read(self._ours, 4096))
+        return ""
+
+    def close(self) -> None:
+        os.close(self._ours)
+        os.close(self._theirs)
+
+
+def _preparation(program: Program, unmounted: _Unmounted) -> Callable[[], None]:
     parent = os.getpid()
 
     def prepare() -> None:
         linux.die_with_parent(parent)
         linux.join_cgroups(program.cgroups)
-        linux.mount_privately(program.mounts)
+        # A program that lacks its data must not run: it would train on nothing, or write to the wrong disk.
+        failed = linux.mount_privately(program.mounts)
+        if failed:
+            unmounted.tell(failed)
+            raise OSError("not mounted")
 
     return prepare
 
