@@ -14,6 +14,7 @@ _LONGEST_MISSPELT = 40
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _VARIABLE = re.compile(r"[ -<>-~]+")
 
 _TEXT_1035 = (
@@ -27,6 +28,10 @@ _TEXT_1123 = (
 _TEXT_SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'example.com')"
+)
+_TEXT_KEY = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name', or "
+    "'KEY_NAME', or 'key-name')"
 )
 
 
@@ -50,6 +55,13 @@ def wrong_variable(name: str) -> str:
     if _VARIABLE.fullmatch(name):
         return ""
     return "a valid environment variable name must consist only of printable ASCII characters other than '='"
+
+
+def wrong_key(key: str) -> str:
+    """Says what is wrong with a key of a ConfigMap or a Secret, which names a file, or nothing."""
+    if key == "." or key.startswith(".."):
+        return f"{_TEXT_KEY}, and must not be '.' or start with '..'"
+    return _wrong(key, _KEY, _TEXT_KEY, most=253)
 
 
 def label_of(text: str) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Container
 
 from msgspec import Struct
 
-from bireme.manifest import fieldnames
+from bireme.manifest import fieldnames, names
 from bireme.manifest.complaints import Fields
 from bireme.manifest.nodes import quoted
-from bireme.manifest.volumes import required
+from bireme.manifest.volumes import object_name
 
 KINDS = ("ConfigMap", "Secret", "PersistentVolumeClaim")
 
@@ -44,6 +44,8 @@ class Gathered:
         name = _name(document)
         if name and name in self._names(kind):
             document.error("metadata", f"there are two {kind}s named {quoted(name)}")
+        for field in ("data", "binaryData", "stringData"):
+            _check_keys(document, field)
         match kind:
             case "ConfigMap":
                 self._config_maps[name] = document.text_map("data") | _decoded(document, "binaryData")
@@ -75,7 +77,14 @@ def _name(document: Fields) -> str:
             document.error("metadata", "Required value: the object needs a name")
         return ""
     metadata.done(fieldnames.METADATA)
-    return required(metadata, "name")
+    return object_name(metadata, "name")
+
+
+def _check_keys(document: Fields, field: str) -> None:
+    fields = document.mapping(field)
+    for key in fields.keys() if fields is not None else ():
+        if fields is not None and (wrong := names.wrong_key(key)):
+            fields.error(key, f"Invalid value: {quoted(key)}: {wrong}")
 
 
 def _decoded(document: Fields, field: str) -> dict[str, str]:

@@ -70,6 +70,14 @@ def required(fields: Fields, name: str) -> str:
     return text or ""
 
 
+def object_name(fields: Fields, name: str) -> str:
+    """Reads the name of an object; a cluster has none of another form, and here it names a folder."""
+    text = required(fields, name)
+    if text and (wrong := names.wrong_subdomain(text)):
+        fields.error(name, f"Invalid value: {quoted(text)}: {wrong}")
+    return text
+
+
 def _declared_hint(declared: frozenset[str]) -> str:
     if not declared:
         return "declare it under `volumes` of the same template"
@@ -114,7 +122,7 @@ def _source_of(volume: Fields, type_: str) -> VolumeSource | None:
             fields.text("type")
             source = HostPath(required(fields, "path"))
         case "persistentVolumeClaim":
-            source = Claim(required(fields, "claimName"), fields.boolean("readOnly", False))
+            source = Claim(object_name(fields, "claimName"), fields.boolean("readOnly", False))
         case "configMap":
             source = _files(fields, RefKind.CONFIG_MAP, "name")
         case "secret":
@@ -128,10 +136,11 @@ def _source_of(volume: Fields, type_: str) -> VolumeSource | None:
 def _files(fields: Fields, kind: RefKind, name: str) -> RefFiles:
     items: dict[str, str] = {}
     for item in fields.items("items"):
+        required(item, "path")
         items[required(item, "key")] = _inner_path(item, "path")
         item.done(("mode",))
     fields.integer("defaultMode")
-    return RefFiles(kind, required(fields, name), items, fields.boolean("optional", False))
+    return RefFiles(kind, object_name(fields, name), items, fields.boolean("optional", False))
 
 
 def _inner_path(fields: Fields, name: str) -> str:

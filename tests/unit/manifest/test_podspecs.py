@@ -247,6 +247,21 @@ def test_volumes(volume: str, source: VolumeSource) -> None:
             "(did you mean persistentVolumeClaim?)",
         ),
         ("hostPath: {}", "volumes[0].hostPath.path: Required value"),
+        *(
+            (
+                f"{type}: {{{field}: {name}}}",
+                f'volumes[0].{type}.{field}: Invalid value: "{name}": a lowercase RFC',
+            )
+            for type, field in (
+                ("persistentVolumeClaim", "claimName"),
+                ("configMap", "name"),
+                ("secret", "secretName"),
+            )
+            for name in ("../x", "a/b", "..", "/etc", "Data")
+        ),
+        ("configMap: {name: c, items: [{key: k, path: ../x}]}", "must not contain '..'"),
+        ("configMap: {name: c, items: [{key: k, path: /x}]}", "must be a relative path"),
+        ("configMap: {name: c, items: [{key: k}]}", "items[0].path: Required value"),
         ("emptyDir: 1", "volumes[0].emptyDir: wanted a mapping, found the number 1"),
         ("emptyDir: {sizeLimit: x}", "volumes[0].emptyDir.sizeLimit: 'x' is not a quantity"),
         ("configMap: {name: m, items: [{key: k, path: ../x}]}", "must not contain '..'"),

@@ -81,3 +81,23 @@ def test_bad_objects(text: str, complaint: str) -> None:
     (found,) = refusal(f"{text}---\n{JAXJOB}")
 
     assert found.endswith(complaint)
+
+
+@pytest.mark.parametrize("key", ["../x", "a/b", "..", ".", "..data", "/etc/passwd", "a b"])
+def test_a_key_that_is_no_file_name_is_refused(key: str) -> None:
+    (complaint,) = refusal(f"""\
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: settings}}
+data: {{"{key}": "1"}}
+---
+{JAXJOB}""")
+
+    assert f'data[{key}]: Invalid value: "{key}": a valid config key must consist of' in complaint
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "PersistentVolumeClaim"])
+def test_an_object_whose_name_is_a_path_is_refused(kind: str) -> None:
+    (complaint,) = refusal(f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: ../x}}\n---\n{JAXJOB}")
+
+    assert 'metadata.name: Invalid value: "../x": a lowercase RFC 1123 subdomain' in complaint

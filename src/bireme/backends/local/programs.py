@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bireme.backends.local.processes import MARK, Program
+from bireme.backends.local.processes import MARK, NotStarted, Program
 from bireme.core import podenv
 from bireme.model.decisions import Start
 from bireme.model.pods import (
@@ -114,11 +114,11 @@ def volume_folder(site: Site, placed: Placed, volume: Volume) -> Path:
         case HostPath(path):
             return Path(path)
         case Claim(name):
-            folder = Path(site.volumes[name]) if name in site.volumes else site.claims / name
+            folder = Path(site.volumes[name]) if name in site.volumes else _within(site.claims, name)
             folder.mkdir(parents=True, exist_ok=True)
             return folder
         case EmptyDir() | OtherVolume():
-            folder = site.folder / "volumes" / placed.uid / volume.name
+            folder = _within(site.folder / "volumes" / placed.uid, volume.name)
             folder.mkdir(parents=True, exist_ok=True)
             return folder
         case RefFiles():
@@ -161,7 +161,7 @@ def _inherited(site: Site, placed: Placed) -> dict[str, str]:
 
 def _mounted(site: Site, placed: Placed, mount: Mount, volume: Volume) -> tuple[str, str, bool]:
     folder = volume_folder(site, placed, volume)
-    source = folder / mount.sub_path if mount.sub_path else folder
+    source = _within(folder, mount.sub_path) if mount.sub_path else folder
     if mount.sub_path and not source.exists():
         source.mkdir(parents=True)
     read_only = mount.read_only or (isinstance(volume.source, Claim) and volume.source.read_only)
@@ -172,13 +172,22 @@ def _ref_files(site: Site, placed: Placed, name: str, source: RefFiles) -> Path:
     keys = site.references.get((source.kind, source.name))
     if keys is None and not source.optional:
         raise podenv.Unresolved(f"{source.kind} {source.name} (volume {name})")
-    folder = site.folder / "volumes" / placed.uid / name
+    folder = _within(site.folder / "volumes" / placed.uid, name)
     folder.mkdir(parents=True, exist_ok=True)
     for key, path in (source.items or {key: key for key in keys or {}}).items():
-        target = folder / path
+        target = _within(folder, path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text((keys or {}).get(key, ""))
     return folder
+
+
+def _within(folder: Path, name: str) -> Path:
+    """Join a name or a path of a manifest to a folder that it must not leave."""
+    path = Path(os.path.normpath(folder / name))
+    # The manifest was checked; a job that came another way, or was stored by an older version, was not.
+    if path == folder or not path.is_relative_to(os.path.normpath(folder)):
+        raise NotStarted(f"{name!r} leads out of the folder that it should be in")
+    return path
 
 
 def _executable(site: Site, word: str, environment: Mapping[str, str]) -> str:

@@ -177,7 +177,7 @@ class ReplicaRun:
             )
             output = Output(*(pump.write_end for pump in pumps))
             process = await self._launcher.launch(program, output, self._label)
-        except (NotStarted, podenv.Unresolved, OSError, errors.BiremeError) as error:
+        except (NotStarted, podenv.Unresolved, OSError, ValueError, errors.BiremeError) as error:
             if sink is not None:
                 sink.close()
             return self._not_started(error)
