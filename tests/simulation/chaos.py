@@ -65,7 +65,7 @@ class Chaos:
             case Misfortune.SCALE:
                 self._place.edit(jobs.scaled(self._rng, self._place.job))
             case Misfortune.JUMP:
-                self._engine.offset = START + self._rng.choice((-300.0, -5.0, 5.0, 300.0))
+                self._engine.offset = START + self._rng.choice((-86_400.0, -300.0, -5.0, 5.0, 300.0))
 
     def _strike_one(self, misfortune: Misfortune) -> None:
         place = self._place

@@ -16,6 +16,11 @@ def replacement(failures: int) -> float:
     return _doubling(FIRST, failures)
 
 
+def longest(failures: int) -> float:
+    """Seconds that anything which failed this often waits at most: an action that failed waits a second."""
+    return max(FIRST, replacement(failures))
+
+
 def in_place(failures: int) -> float:
     """Seconds until a program that failed this often is started again in its replica."""
     return _doubling(CONTAINER_FIRST, failures)

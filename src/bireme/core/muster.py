@@ -207,7 +207,7 @@ def _note_faults(status: Status, observation: Observation, now: float) -> tuple[
         if known is not None:
             again.add(name)
         failures = known.failures + 1 if known is not None else 1
-        retries[name] = Retry(failures, now + max(1.0, backoff.replacement(failures)))
+        retries[name] = Retry(failures, now + backoff.longest(failures))
     status = replace(status, retries=retries, trouble=observation.faults[-1].text)
     return status, frozenset(again)
 

@@ -52,6 +52,7 @@ class ReplicaRun:
         self._journal = journal
         self._note = journal.append
         self._changed = changed
+        # In monotonic time: nobody else reads them, and a clock that is set back stretches no back-off.
         self._states: dict[str, ContainerState] = {}
         self._running: dict[str, Process] = {}
         self._groups: dict[str, Group | None] = {}
@@ -112,7 +113,7 @@ class ReplicaRun:
                     self._signal(signal.SIGKILL)
                     break
                 if held_up:
-                    await self._pause(time.time() + _TRY_AGAIN)
+                    await self._pause(time.monotonic() + _TRY_AGAIN)
                 elif not self._life.start:
                     await self._pause(self._life.wake_at)
         self._sweep()
@@ -145,8 +146,7 @@ class ReplicaRun:
         policy = InPlace.NEVER
         if start.restarts_in_place:
             policy = InPlace.ALWAYS if start.restarts_always else InPlace.ON_FAILURE
-        now = time.time()
-        self._life = podlife.decide(start.pod, policy, start.main, self._states, now)
+        self._life = podlife.decide(start.pod, policy, start.main, self._states, time.monotonic())
         if self._life.phase.is_final:
             self._note(
                 Over(
@@ -154,7 +154,7 @@ class ReplicaRun:
                     self._life.phase,
                     self._life.exit_code,
                     self._life.restarts,
-                    now,
+                    time.time(),
                     self._loss,
                     self._reason,
                     self._message,
@@ -187,7 +187,7 @@ class ReplicaRun:
         now = time.time()
         self._running[container.name] = process
         self._states[container.name] = podlife.started(
-            self._states.get(container.name, ContainerState()), now
+            self._states.get(container.name, ContainerState()), time.monotonic()
         )
         ticks = processes.start_time(process.pid)
         warm = not isinstance(process, processes.Spawned)
@@ -219,7 +219,7 @@ class ReplicaRun:
         self._explain(container, code, group)
         code = 137 if code == EVICTED else code
         del self._running[container.name]
-        self._states[container.name] = podlife.ended(self._states[container.name], code, now)
+        self._states[container.name] = podlife.ended(self._states[container.name], code, time.monotonic())
         self._note(Ended(self.placed.uid, container.name, code, now, self._reason, self._message))
         self._woken.set()
         self._changed()
@@ -273,7 +273,7 @@ class ReplicaRun:
                 process.signal(signal.SIGKILL)
 
     async def _pause(self, until: float | None) -> None:
-        delay = None if until is None else max(0.0, until - time.time())
+        delay = None if until is None else max(0.0, until - time.monotonic())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._woken.wait()
