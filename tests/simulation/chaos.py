@@ -65,7 +65,9 @@ class Chaos:
             case Misfortune.SCALE:
                 self._place.edit(jobs.scaled(self._rng, self._place.job))
             case Misfortune.JUMP:
-                self._engine.offset = START + self._rng.choice((-86_400.0, -300.0, -5.0, 5.0, 300.0))
+                # A job is never hidden early, so a time to live may be stretched by as much as a day.
+                back = -300.0 if self._place.job.policy.ttl is not None else -86_400.0
+                self._engine.offset = START + self._rng.choice((back, -300.0, -5.0, 5.0, 300.0))
 
     def _strike_one(self, misfortune: Misfortune) -> None:
         place = self._place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from bireme.core import clock
 from bireme.model.decisions import Abandon, Action, Decision, Release, Stop
 from bireme.model.job import CleanPods, Job
 from bireme.model.replicas import Observation, Replica
@@ -24,7 +25,7 @@ def after_end(job: Job, status: Status, observation: Observation, now: float) ->
     expired = status.expired or (ttl_ends is not None and now >= ttl_ends)
     timers = [] if expired else [ttl_ends]
     if any(one.is_alive and not one.stopping for one in observation.replicas):
-        timers.append(_linger_ends(job, status))
+        timers.append(_linger_ends(job, status, now))
     return Decision(
         replace(status, expired=expired, waiting=""),
         tuple(actions),
@@ -46,14 +47,16 @@ def _goes(job: Job, status: Status, replica: Replica, now: float) -> bool:
         case CleanPods.RUNNING:
             return replica.is_alive
         case CleanPods.NONE:
-            ends = _linger_ends(job, status)
+            ends = _linger_ends(job, status, now)
             return replica.is_alive and ends is not None and now >= ends
 
 
-def _linger_ends(job: Job, status: Status) -> float | None:
+def _linger_ends(job: Job, status: Status, now: float) -> float | None:
     """When replicas that outlive the job are stopped: after a failure at once."""
     if job.policy.linger is None or status.completed is None:
         return None
+    if clock.is_ahead(status.completed, now):
+        return now  # nobody can tell how long they have had, and nothing is lost with them
     return status.completed + (job.policy.linger if status.phase is Phase.SUCCEEDED else 0.0)
 
 

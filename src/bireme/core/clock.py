@@ -1,9 +1,8 @@
 """Times that a clock cannot have shown yet: a status from before the clock was set back is brought up to it.
 
-Back-offs, deadlines and times to live are times of day in the status, because a status outlives processes and
-machines. When the clock is set back they lie further away than they can: a wait never has longer to go than
-it lasts as a whole. What they are changed to is recorded with the status, or the wait would begin anew at
-each look.
+Back-offs and deadlines are times of day in the status, because a status outlives processes and machines. When
+the clock is set back they lie further away than they can: a wait never has longer to go than it lasts as a
+whole. What they are changed to is recorded with the status, or the wait would begin anew at each look.
 """
 
 from __future__ import annotations
@@ -18,18 +17,19 @@ SLACK = 60.0
 
 
 def settled(status: Status, now: float) -> Status:
-    """The status as the clock that shows `now` could have recorded it."""
+    """The status of a job that has not ended as the clock that shows `now` could have recorded it."""
     retries = {name: _retry(retry, now) for name, retry in status.retries.items()}
-    started, completed = _past(status.started, now), _past(status.completed, now)
-    if (retries, started, completed) == (status.retries, status.started, status.completed):
+    started = now if is_ahead(status.started, now) else status.started
+    if (retries, started) == (status.retries, status.started):
         return status
-    return replace(status, retries=retries, started=started, completed=completed)
+    return replace(status, retries=retries, started=started)
+
+
+def is_ahead(time: float | None, now: float) -> bool:
+    """Whether something that has happened lies in the future: then the clock was set back since."""
+    return time is not None and time > now + SLACK
 
 
 def _retry(retry: Retry, now: float) -> Retry:
     latest = now + backoff.longest(retry.failures)
     return replace(retry, not_before=latest) if retry.not_before > latest else retry
-
-
-def _past(time: float | None, now: float) -> float | None:
-    return now if time is not None and time > now + SLACK else time

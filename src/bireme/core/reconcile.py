@@ -27,10 +27,10 @@ def reconcile(job: Job, status: Status, observation: Observation, now: float) ->
     """Decide the next status, actions, events and wake-up time of a job."""
     if not observation.complete:
         return Decision(status, wake_at=now + LOOK_AGAIN)
-    status = clock.settled(status, now)
     status = conditions.add(status, job, ConditionType.CREATED, f"{job.kind} {job.name} is created.", now)
     if status.phase.is_final:
         return cleanup.after_end(job, status, observation, now)
+    status = clock.settled(status, now)
     if job.policy.suspend:
         return suspend.hold(job, status, observation, now)
     if status.holds(ConditionType.SUSPENDED):

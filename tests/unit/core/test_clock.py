@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bireme.core import clock
-from bireme.model.job import RunPolicy, Unit
-from bireme.model.status import Retry, Status
+from bireme.model.decisions import Stop
+from bireme.model.job import CleanPods, Kind, Restart, RunPolicy, Unit
+from bireme.model.status import Phase, Retry, Status
+from tests.unit import build
 from tests.unit.core.world import World, at_work, crashed, running, starts, succeeded, workers
 
 HOUR = 3600.0
@@ -38,18 +40,22 @@ def test_a_deadline_comes_after_the_clock_was_set_back() -> None:
     assert late.status.phase.is_final
 
 
-def test_a_time_to_live_ends_after_the_clock_was_set_back() -> None:
-    world = World(workers(1, policy=RunPolicy(ttl=100.0)))
+def test_replicas_that_outlive_a_success_are_stopped_after_the_clock_was_set_back() -> None:
+    master = build.role("Master", restart=Restart.NEVER)
+    policy = RunPolicy(linger=30.0, clean_pods=CleanPods.NONE)
+    world = World(build.job(Kind.PYTORCH, master, build.role("Worker"), policy=policy))
     world.look(at=2 * HOUR)
-    world.look(succeeded("worker-0"), at=2 * HOUR + 1.0)
+    world.look(succeeded("master-0"), running("worker-0"), at=2 * HOUR + 1.0)
+    assert world.status.phase is Phase.SUCCEEDED
 
-    world.look(succeeded("worker-0"), at=HOUR)
-    over = world.look(succeeded("worker-0"), at=HOUR + 100.0)
+    waits = world.look(succeeded("master-0"), running("worker-0"), at=2 * HOUR + 2.0)
+    stops = world.look(succeeded("master-0"), running("worker-0"), at=HOUR)
 
-    assert over.status.expired
+    assert (waits.actions, waits.wake_at) == ((), 2 * HOUR + 31.0)
+    assert [one.replica for one in stops.actions if isinstance(one, Stop)] == ["mnist-worker-0"]
 
 
 def test_small_differences_between_the_clocks_of_two_operators_change_nothing() -> None:
-    status = Status(started=130.0, completed=131.0, retries={"": Retry(2, 101.0)})
+    status = Status(started=130.0, retries={"": Retry(2, 101.0)})
 
     assert clock.settled(status, 100.0) == status
