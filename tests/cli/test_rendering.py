@@ -185,7 +185,7 @@ def test_lines_of_several_replicas_say_whose_they_are() -> None:
     line = LogLine(1.0, "mnist-worker-1", "main", "stdout", "hello")
     aside = LogLine(1.0, "mnist-worker-1", "sidecar", "stdout", "hello")
 
-    plain, coloured = Prefixes([job], colour=False), Prefixes([job], colour=True)
+    plain, coloured = (Prefixes([job], colour=one, terminal=one) for one in (False, True))
 
     assert plain.line(line) == "[worker-1] hello"
     assert plain.line(aside) == "[worker-1/sidecar] hello"
@@ -196,8 +196,8 @@ def test_lines_of_one_replica_have_no_prefix_and_those_of_several_jobs_the_full_
     one, other = build.job(Kind.PYTORCH, name="one"), build.job(Kind.PYTORCH, name="other")
     line = LogLine(1.0, "one-worker-0", "main", "stdout", "hello")
 
-    assert Prefixes([one], colour=True).line(line) == "hello"
-    assert Prefixes([one, other], colour=False).line(line) == "[one-worker-0] hello"
+    assert Prefixes([one], colour=True, terminal=True).line(line) == "hello"
+    assert Prefixes([one, other], colour=False, terminal=False).line(line) == "[one-worker-0] hello"
 
 
 def test_a_status_line_has_phase_replicas_time_and_the_last_line() -> None:

@@ -123,7 +123,7 @@ def _screen(here: Terminal, live: bool, quiet: bool) -> Screen:
 
 
 def _prefixes(watches: Sequence[Following], here: Terminal) -> Prefixes:
-    return Prefixes([watch.job for watch in watches], colour=here.colour)
+    return Prefixes([watch.job for watch in watches], colour=here.colour, terminal=here.stdout)
 
 
 class _Nowhere:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from bireme import errors
-from bireme.cli import times
+from bireme.cli import text, times
 from bireme.cli.opening import as_json, one_name, opened, say
 from bireme.cli.render_lines import Prefixes
 from bireme.cli.terminal import this_terminal
@@ -38,8 +38,9 @@ def command(
     client = opened()
     from_time = None if since is None else times.moment(since, time.time(), "--since")
     watch = client.watch(name, replica, since=from_time, tail=tail)
-    prefixes = Prefixes([watch.job], colour=this_terminal().colour)
-    show = _as_json if as_json else (prefixes.line if replica is None else _bare)
+    here = this_terminal()
+    prefixes = Prefixes([watch.job], colour=here.colour, terminal=here.stdout)
+    show = _as_json if as_json else (prefixes.line if replica is None else prefixes.bare)
     try:
         printed = _print(watch.drain(), show)
         if follow:
@@ -72,12 +73,8 @@ def _print(lines: Iterable[LogLine], show: Callable[[LogLine], str]) -> int:
     return count
 
 
-def _bare(line: LogLine) -> str:
-    return line.text
-
-
 def _as_json(line: LogLine) -> str:
     record = LogRecord(
         time=line.time, replica=line.replica, container=line.container, stream=line.stream, text=line.text
     )
-    return msgspec.json.encode(record).decode()
+    return text.safe_json(msgspec.json.encode(record).decode())

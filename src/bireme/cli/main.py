@@ -17,6 +17,7 @@ import click
 
 from bireme import __version__, errors
 from bireme.cli import where
+from bireme.cli.text import safe
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -162,7 +163,7 @@ def _guarded(args: list[str]) -> int:
 def _told(text: str, status: int) -> int:
     try:
         sys.stdout.flush()
-        print(f"bireme: {text}", file=sys.stderr, flush=True)
+        print(f"bireme: {safe(text)}", file=sys.stderr, flush=True)
     except OSError:
         _silence()
     return status

@@ -7,7 +7,7 @@ import sys
 import click
 import msgspec
 
-from bireme.cli import where
+from bireme.cli import text, where
 from bireme.cli.terminal import columns, this_terminal
 from bireme.sdk.client import Client
 
@@ -26,17 +26,18 @@ def opened() -> Client:
 
 def say(words: str) -> None:
     """Tells the user something that is not data."""
-    print(words, file=sys.stderr, flush=True)
+    print(text.safe(words), file=sys.stderr, flush=True)
 
 
 def print_lines(lines: list[str]) -> None:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write(text.safe("".join(f"{line}\n" for line in lines)))
     sys.stdout.flush()
 
 
 def print_json(value: object) -> None:
     """Prints a value of a declared type."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    sys.stdout.write(f"{text.safe_json(formatted)}\n")
     sys.stdout.flush()
 
 

@@ -15,24 +15,30 @@ from bireme.sdk.views import LogLine
 class Prefixes:
     """Says which replica speaks, where there is more than one; keeps each one's colour."""
 
-    def __init__(self, jobs: Sequence[Job], *, colour: bool) -> None:
+    def __init__(self, jobs: Sequence[Job], *, colour: bool, terminal: bool) -> None:
+        """A program that reads a log gets it as it is; at a terminal no line may command it."""
         self._several_jobs = len(jobs) > 1
         self._needed = self._several_jobs or any(not ranks.is_alone(job) for job in jobs)
         self._names = [job.name for job in jobs]
         self._mains = _main_containers(jobs)
         self._colour = colour
+        self._terminal = terminal
         self._colours: dict[str, str] = {}
 
     def line(self, line: LogLine) -> str:
         """The line as it is printed."""
         sidecar = line.container not in self._mains
         if not self._needed and not sidecar:
-            return line.text
+            return self.bare(line)
         name = line.replica if self._several_jobs else self._short(line.replica)
         if sidecar:
             name = f"{name}/{line.container}"
         code = self._colours.setdefault(name, text.COLOURS[len(self._colours) % len(text.COLOURS)])
-        return f"{text.coloured(f'[{name}]', code, self._colour)} {line.text}"
+        return f"{text.coloured(f'[{name}]', code, self._colour)} {self.bare(line)}"
+
+    def bare(self, line: LogLine) -> str:
+        """The line without saying whose it is."""
+        return text.log_line(line.text, colour=self._colour) if self._terminal else line.text
 
     def _short(self, replica: str) -> str:
         job = next((name for name in self._names if replica.startswith(f"{name}-")), "")

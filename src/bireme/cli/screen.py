@@ -35,7 +35,7 @@ class Screen:
         return self._live
 
     def lines(self, lines: Sequence[str]) -> None:
-        """Writes lines of ranks, above the status line."""
+        """Writes lines of ranks, above the status line; they are written as they are."""
         if not lines:
             return
         before = self._shown
@@ -49,7 +49,7 @@ class Screen:
         """Writes our own words, above the status line."""
         before = self._shown
         self._erase()
-        self._err.write(f"{words}\n")
+        self._err.write(f"{text.safe(words)}\n")
         self._err.flush()
         self._draw(before)
 

@@ -35,6 +35,8 @@ def command(name: str, args: tuple[str, ...], logdir_only: bool) -> None:
     board = curves.board()
     try:
         board.refresh()
+        if curves.is_full():
+            say(f"{found.id} reports more ranks or names than are shown; the first ones are")
         if logdir_only:
             print_lines([str(board.folder)])
             return

@@ -6,7 +6,16 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_SEQUENCES = (
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # cursor, erasing, colours, modes
+    r"|(?:\x1b[]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
+    r"|\x1b[ -/]*[0-~]"  # all others, such as a reset
+)
+_COLOUR = r"\x1b\[[0-9;:]*m"
+# What turns the direction of writing is no control character, and yet shows a text as what it is not.
+_CONTROLS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+_UNSAFE = re.compile(f"({_COLOUR})|({_SEQUENCES})|{_CONTROLS}")
+_JSON_UNSAFE = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _GAP = "  "
 
 COLOURS = ("36", "33", "35", "32", "34", "31")
@@ -14,10 +23,32 @@ COLOURS = ("36", "33", "35", "32", "34", "31")
 _RESET = "\x1b[0m"
 
 
+def safe(text: str) -> str:
+    """The text without anything that commands a terminal; only line ends and tabs stay.
+
+    Logs, events, the status of pods and the errors of an API server are written by others. A sequence in them
+    could move the cursor over what we said, retitle the window, or offer a link that is none.
+    """
+    return _UNSAFE.sub(lambda found: "" if found[1] or found[2] else " ", text)
+
+
+def log_line(text: str, *, colour: bool) -> str:
+    """A line of a log for a terminal: safe, but a program's own colours are kept, up to the line's end."""
+    if not colour:
+        return safe(text)
+    # In one pass: were sequences taken out first, what stood around one could become another.
+    kept = _UNSAFE.sub(lambda found: found[1] or ("" if found[2] else " "), text)
+    return kept if "\x1b" not in kept or kept.endswith(_RESET) else f"{kept}{_RESET}"
+
+
+def safe_json(text: str) -> str:
+    """The same value in JSON that commands no terminal: within its strings the rest is escaped already."""
+    return _JSON_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def plain(text: str) -> str:
-    """The text without escape sequences and control characters, in one line."""
-    clean = _ESCAPES.sub("", text)
-    return "".join(letter if letter.isprintable() else " " for letter in clean)
+    """The safe text in one line."""
+    return "".join(letter if letter.isprintable() else " " for letter in safe(text))
 
 
 def width(text: str) -> int:
