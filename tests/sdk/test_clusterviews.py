@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from bireme.backends.kubernetes.jobs import EventObject
@@ -9,7 +10,7 @@ from bireme.backends.kubernetes.jobviews import JobObject
 from bireme.backends.kubernetes.views import Pod
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
-from bireme.sdk import clusterviews
+from bireme.sdk import clusterviews, podlives
 from bireme.sdk.clusterviews import Seen
 from bireme.sdk.views import Finding
 from tests.sdk.clusterobjects import EPOCH, at, condition, ended, failed, job, pod
@@ -194,3 +195,8 @@ def test_events_come_in_their_order() -> None:
         ("Earlier", 1, "Warning"),
         ("Later", 3, "Normal"),
     ]
+
+
+@pytest.mark.parametrize("time", ["1.2.3", ".", "9" * 400, "1e5", "-1"])
+def test_a_termination_message_that_somebody_made_up_does_not_end_the_verb(time: str) -> None:
+    assert podlives.report_of(f"bireme-report asked=1 time={time}\nValueError: x") is None

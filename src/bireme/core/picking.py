@@ -101,4 +101,4 @@ def _number(text: str | None) -> float | None:
 
 def _whole(text: str | None) -> int | None:
     number = _number(text)
-    return int(number) if number is not None and number.is_integer() and abs(number) < 2**63 else None
+    return int(number) if number is not None and number.is_integer() and 0 <= number < 2**63 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -12,6 +13,13 @@ FOLDER = "tensorboard"
 """In the directory of a run."""
 
 _FILE = "events.out.tfevents.{seconds}.bireme"
+_OWN_FILE = re.compile(r"events\.out\.tfevents\.[0-9]+\.bireme")
+_FOLDER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,250}[a-z0-9])?")
+
+
+def is_folder_name(source: str) -> bool:
+    """Whether a source can have a folder: its name may come from the log of a pod."""
+    return _FOLDER_NAME.fullmatch(source) is not None
 
 
 class Board:
@@ -41,10 +49,12 @@ class Board:
         new: dict[Source, list[bytes]] = {}
         for feed in self._feeds:
             for one in feed.poll():
-                if event := tfevents.encode(one.record):
+                if is_folder_name(one.source.name) and (event := tfevents.encode(one.record)):
                     new.setdefault(one.source, []).append(event)
         for source, events in new.items():
             path = self._path(source)
+            if path is None:
+                continue
             with files.explained(path), path.open("ab") as file:
                 file.write(b"".join(events))
 
@@ -53,16 +63,21 @@ class Board:
             self._lock.close()
             self._lock = None
 
-    def _path(self, source: Source) -> Path:
+    def _path(self, source: Source) -> Path | None:
+        """The file of a source; None where its folder leads out of ours, for what is there is not ours."""
         if source not in self._paths:
             now = time.time()
             path = self.folder / source.name / _FILE.format(seconds=int(now))
             with files.explained(path):
                 path.parent.mkdir(exist_ok=True)
+                if path.parent.resolve() != self.folder.resolve() / source.name:
+                    return None
                 # What an earlier board wrote is said anew, if it is said at all: the pods that said it may be
                 # gone, and with them the only other copy.
-                for old in path.parent.glob("*tfevents*"):
-                    old.unlink(missing_ok=True)
-                path.write_bytes(tfevents.header(now))
+                for old in path.parent.iterdir():
+                    if _OWN_FILE.fullmatch(old.name):
+                        old.unlink(missing_ok=True)
+                with path.open("xb") as file:
+                    file.write(tfevents.header(now))
             self._paths[source] = path
         return self._paths[source]

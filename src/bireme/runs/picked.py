@@ -11,10 +11,14 @@ from bireme.core import picking
 from bireme.model.job import Job
 from bireme.runs import logreading
 from bireme.runs.directory import RunDirectory
+from bireme.runs.echoed import Room
 from bireme.runs.journal import Journal
 from bireme.runs.logreading import LogLine
 from bireme.runs.metrics import FOLDER, Feed, Follower, Life, Reported, Source
+from bireme.runtime.records import echoes
 from bireme.runtime.records.layout import Scalars
+
+_LAST_STEP = 2**63 - 1
 
 Starts = Mapping[str, list[tuple[float, int]]]
 """When each replica was started, and in which attempt, in order."""
@@ -23,8 +27,9 @@ Starts = Mapping[str, list[tuple[float, int]]]
 class Picker:
     """Finds numbers in lines, wherever they were printed."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, room: Room | None = None) -> None:
         self._job = job.name
+        self._room = room or Room()
         self._patterns = tuple(picking.compiled(text) for text in picking.written(job))
         # Where a line has no step, its numbers are counted, over all lives.
         self._counts: dict[tuple[str, str], int] = {}
@@ -36,12 +41,15 @@ class Picker:
     def reported(self, line: LogLine, starts: Starts) -> list[Reported]:
         """The numbers in a line, as records."""
         found: dict[int, dict[str, float]] = {}
+        source = Source(line.replica.removeprefix(f"{self._job}-"))
         for one in picking.picked(self._patterns, line.text):
+            # A pattern may take the name itself from the line.
+            if not echoes.is_name(one.name) or not self._room.takes(source, {one.name}):
+                continue
             key = (line.replica, one.name)
             step = self._counts.get(key, 0) if one.step is None else one.step
-            self._counts[key] = step + 1
+            self._counts[key] = min(step + 1, _LAST_STEP)
             found.setdefault(step, {})[one.name] = one.value
-        source = Source(line.replica.removeprefix(f"{self._job}-"))
         life = _life(line, starts)
         return [Reported(source, life, Scalars(step, line.time, values)) for step, values in found.items()]
 

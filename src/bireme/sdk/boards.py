@@ -23,6 +23,8 @@ class Curves(Struct, frozen=True):
     exists: Callable[[], bool]
     """Whether the job is there: it may be removed while it is shown."""
     close: Callable[[], None] = lambda: None
+    is_full: Callable[[], bool] = lambda: False
+    """Whether there are more ranks or names than are shown."""
 
     def board(self) -> Board:
         """The event files, to be kept current by whoever holds this."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.runs import echoed
+from bireme.runs.echoed import EchoedRecords, Room
 from bireme.runs.metrics import Reported
 from bireme.runs.picked import Picker
 from bireme.sdk.clusterwatch import ClusterWatch
@@ -13,7 +13,9 @@ class ClusterFeed:
 
     def __init__(self, watch: ClusterWatch) -> None:
         self._watch = watch
-        self._picker = Picker(watch.job)
+        self.room = Room()
+        self._picker = Picker(watch.job, self.room)
+        self._echoed = EchoedRecords(self.room)
         self._watch.echoes()  # from now on they are kept
         self._reads_on = False
 
@@ -23,6 +25,6 @@ class ClusterFeed:
         starts = self._watch.starts() if self._picker and lines else {}
         picked = [one for line in lines for one in self._picker.reported(line, starts)]
         lines = sorted(self._watch.echoes(), key=lambda line: line.time)
-        told = [one for line in lines for one in echoed.reported(line.text)]
+        told = [one for line in lines for one in self._echoed.reported(line.text)]
         # An attempt before the next one, from whichever pod it was heard first: what is said last counts.
         return [*picked, *sorted(told, key=lambda one: one.life)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -47,7 +48,10 @@ class ClusterJob:
     ) -> None:
         self._session, self._object, self._context, self._forget = session, one, context, forget
         self.id = id
-        self._board = home / "boards" / f"{one.metadata.name}-{one.metadata.uid[:8]}"
+        # A name for a folder, whatever a server calls its objects.
+        self._board = (
+            home / "boards" / re.sub(r"[^a-z0-9.-]", "_", f"{one.metadata.name}-{one.metadata.uid[:8]}")
+        )
 
     @property
     def key(self) -> str:
@@ -88,7 +92,8 @@ class ClusterJob:
         from bireme.sdk.clustercurves import ClusterFeed
 
         watch = self.watch()
-        return Curves(self._board, (ClusterFeed(watch),), watch.exists, watch.close)
+        feed = ClusterFeed(watch)
+        return Curves(self._board, (feed,), watch.exists, watch.close, lambda: feed.room.is_full)
 
     def stop(self) -> JobView:
         return self._session.ask(self._stop)

@@ -16,7 +16,7 @@ from bireme.sdk.evidence import Report, ReportedError, Reports
 from bireme.sdk.history import Failure, Life
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-_REPORT = re.compile(r"bireme-report asked=([01])(?: time=([0-9.]+))?\n(.*)", re.DOTALL)
+_REPORT = re.compile(r"bireme-report asked=([01])(?: time=([0-9]{1,12}(?:\.[0-9]{1,9})?))?\n(.*)", re.DOTALL)
 _CHAINED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
 _OUT_OF_MEMORY = "OOMKilled"
 _STOPPED = (137, 143)
@@ -105,7 +105,7 @@ def _of_batch(job: Job, pods: list[Pod], now: float) -> tuple[ReplicaPod, ...]:
 def _of_index(job: Job, role: Role, pod: Pod, places: Mapping[str, int], now: float) -> Replica:
     meta = pod.metadata
     written = meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or ""
-    index = int(written) if written.isdecimal() else places.get(meta.uid, 0)
+    index = int(written) if written.isdecimal() and len(written) < 10 else places.get(meta.uid, 0)
     return replace(_replica(pod, now), name=member_name(job, role, index), role=role.name, index=index)
 
 

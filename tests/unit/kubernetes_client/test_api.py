@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from aiohttp import web
 
-from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.api import LONGEST_LINE, Api, ApiError
 from bireme.backends.kubernetes.failures import DISCONNECTED, UNREACHABLE, UNREADABLE
 from tests.unit.kubernetes_client.server import (
     PODS,
@@ -387,6 +387,24 @@ def test_a_log_comes_line_by_line_however_it_was_cut() -> None:
 
         async with serving(handler) as where, Api(where) as api:
             assert [each async for each in api.lines(f"{PODS}/a/log")] == [b"one", b"two", b"", b"three"]
+
+    run(story())
+
+
+def test_a_line_of_a_log_without_an_end_does_not_fill_the_memory() -> None:
+    async def story() -> None:
+        async def handler(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            for _ in range(5):
+                await response.write(b"x" * (LONGEST_LINE // 2))
+            await response.write(b"\nnext\n")
+            return response
+
+        async with serving(handler) as where, Api(where) as api:
+            found = [each async for each in api.lines(f"{PODS}/a/log")]
+
+        assert [len(each) for each in found] == [LONGEST_LINE, 4]
 
     run(story())
 

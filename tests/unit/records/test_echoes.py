@@ -13,7 +13,7 @@ from bireme.runtime.records.echoes import MARK, Who
 from bireme.runtime.records.layout import Histogram, Params, Record, Scalars, Text
 
 WHO = Who(rank=3, attempt=1, start=2)
-names = st.text(min_size=1, max_size=20)
+names = st.text(min_size=1, max_size=20).filter(str.isprintable)
 times = st.integers(0, 2**40).map(lambda milliseconds: milliseconds / 1000)
 values = st.dictionaries(names, st.floats(allow_nan=False), min_size=1, max_size=10)
 records = st.one_of(

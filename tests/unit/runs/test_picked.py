@@ -95,3 +95,17 @@ def test_a_run_without_patterns_does_not_read_its_logs(tmp_path: Path) -> None:
     _print(run, "mnist-worker-0", (1.0, "loss: 0.5"))
 
     assert not Metrics(*picked.feeds(run)).refresh()
+
+
+def test_names_and_steps_that_a_hostile_line_makes_up_do_no_harm(tmp_path: Path) -> None:
+    run = _run(tmp_path, r"(?P<name>\S+) = (?P<value>\S+) at (?P<step>\S+)" + "\nloss")
+    metrics = Metrics(*picked.feeds(run))
+    lines = [f"loss: 0.5 step {2**63 - 1024}", *(["loss: 0.5"] * 1100)]
+
+    _print(run, "mnist-worker-0", (1.0, "\x1b[2Jx = 1 at 5"), (2.0, "y = 1 at -5"), (2.0, "z = 1 at 7"))
+    _print(run, "mnist-worker-1", *((3.0, line) for line in lines))
+
+    assert _points(metrics, "z") == {"worker-0": [(7, 2.0, 1.0)]}
+    assert _points(metrics, "y") == {"worker-0": [(0, 2.0, 1.0)]}
+    assert metrics.names() == ("y", "z", "loss")
+    assert len(_points(metrics, "loss")["worker-1"]) == 1101

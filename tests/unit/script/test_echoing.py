@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runs import echoed
+from bireme.runs.echoed import EchoedRecords
 from bireme.runs.metrics import Source
 from bireme.runtime.records import echoes
 from bireme.runtime.records.layout import Scalars
@@ -26,7 +26,8 @@ Point = tuple[tuple[int, int], int, float]
 
 def points(lines: list[str]) -> list[Point]:
     """The life, step and loss of everything in lines."""
-    told = [one for line in lines for one in echoed.reported(echoes.taken_apart(line)[1])]
+    reader = EchoedRecords()
+    told = [one for line in lines for one in reader.reported(echoes.taken_apart(line)[1])]
     return [
         (one.life, one.record.step, one.record.values["loss"])
         for one in told
@@ -110,7 +111,7 @@ def test_one_that_does_not_train_is_no_rank(tmp_path: Path) -> None:
 
     (line,) = following(tmp_path, Place(role="evaluator", trains=False)).portion(HOUR)
 
-    (one,) = echoed.reported(echoes.taken_apart(line)[1])
+    (one,) = EchoedRecords().reported(echoes.taken_apart(line)[1])
     assert one.source == Source("evaluator-0")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from types import TracebackType
@@ -22,6 +23,8 @@ Tree = dict[str, Any]
 """An object as JSON gives it, for who needs more of it than a type declares."""
 
 PAGE = 500
+LONGEST_LINE = 1 << 20
+"""Bytes of a line of a log: a program may print for hours without ending its line. The rest is left out."""
 PATCHES = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
@@ -179,26 +182,29 @@ class Api:
 
     async def lines(self, path: str, **query: str) -> AsyncIterator[bytes]:
         """Reads a text, such as a log, line by line and without the line ends; it may go on for ever."""
-        async for line in self._stream(Request("GET", path, query, answer_seconds=None)):
+        async for line in self._stream(Request("GET", path, query, answer_seconds=None), LONGEST_LINE):
             yield line
 
     async def socket(self, path: str, protocol: str) -> ClientWebSocketResponse:
         """Opens a WebSocket; the query is part of the path, because it may name a thing several times."""
         return await self._wire.socket(Request("GET", path, counted_as="SOCKET"), (protocol,))
 
-    async def _stream(self, request: Request) -> AsyncIterator[bytes]:
+    async def _stream(self, request: Request, longest: int = sys.maxsize) -> AsyncIterator[bytes]:
         response = await self._wire.send(request, _itself)
         pieces: list[bytes] = []
+        room = longest
         try:
             with self._wire.translated(request):
                 async for chunk in response.content.iter_any():
                     first, *others = chunk.split(b"\n")
-                    pieces.append(first)
+                    pieces += [first[:room]] if room else []
+                    room -= min(room, len(first))
                     if others:
                         yield b"".join(pieces)
                         for line in others[:-1]:
-                            yield line
-                        pieces = [others[-1]]
+                            yield line[:longest]
+                        pieces = [others[-1][:longest]]
+                        room = longest - len(pieces[0])
             if any(pieces):
                 yield b"".join(pieces)
         finally:
