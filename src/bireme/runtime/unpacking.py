@@ -1,15 +1,16 @@
-"""How does a script that was sent to a cluster start: its files unpacked, its packages installed, then it.
+"""Starts a script that was sent to a cluster: its files unpacked, its packages installed, then it.
 
-`python unpacking.py PARTS WORK SCRIPT...` joins the files `code.000`, `code.001`... of the folder PARTS,
-checks them against the sum in their name, unpacks them into WORK/code and becomes `python SCRIPT...` there.
-It is run by path, from the folder that a ConfigMap is mounted at. What it says goes to standard error, one
-line each, beginning with `bireme:`.
+The first command of a container reads the files of the folder that the ConfigMaps are mounted at, compares
+them with the sum in its own arguments, and only then runs this module, of which it has read the text, too.
+Everything here works on what was read then: whoever may write ConfigMaps can change the folder at any time.
+
+`main(files, work, script)` unpacks the files `code.000`, `code.001`... into WORK/code and becomes
+`python SCRIPT...` there. What it says goes to standard error, one line each, beginning with `bireme:`.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import io
 import os
 import subprocess
@@ -21,43 +22,40 @@ if TYPE_CHECKING:
     from typing import Dict, List, NoReturn
 
 RUNTIME = "runtime.zip"
-SUM = "code.sha256"
 REQUIREMENTS = "BIREME_REQUIREMENTS"
 BROKEN = 126
 
 
-def main(argv: List[str]) -> NoReturn:
-    parts, work, script = argv[1], argv[2], argv[3:]
+def main(files: Dict[str, bytes], work: str, script: List[str]) -> NoReturn:
     code = os.path.join(work, "code")
-    environ = environment(dict(os.environ), parts, work)
+    environ = environment(dict(os.environ), work)
     with open(os.path.join(work, "lock"), "w") as lock:
         # Several ranks may start in one replica; the first one prepares for all.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(code):
-            prepare(parts, code, environ)
+            prepare(files, code, environ)
     os.chdir(code)
     sys.stdout.flush()
     sys.stderr.flush()
-    command = launcher(environ) + script
+    command = launcher() + script
     os.execve(sys.executable, command, environ)
 
 
-def prepare(parts: str, code: str, environ: Dict[str, str]) -> None:
+def prepare(files: Dict[str, bytes], code: str, environ: Dict[str, str]) -> None:
     """Unpacks and installs; the folder appears under its name when all of that is done."""
-    fresh = code + ".new"
-    unpack(parts, fresh)
+    fresh, work = code + ".new", os.path.dirname(code)
+    unpack(files, fresh)
+    with open(os.path.join(work, RUNTIME), "wb") as file:
+        file.write(files[RUNTIME])
     if environ.get(REQUIREMENTS):
-        install(os.path.join(fresh, environ[REQUIREMENTS]), os.path.dirname(code), environ)
+        install(os.path.join(fresh, environ[REQUIREMENTS]), work, environ)
     os.rename(fresh, code)
 
 
-def unpack(parts: str, target: str) -> None:
+def unpack(files: Dict[str, bytes], target: str) -> None:
     """Puts the files of an archive that came in parts into a folder."""
-    names = sorted(name for name in os.listdir(parts) if name.startswith("code.") and name[5:].isdigit())
-    data = b"".join(_read(os.path.join(parts, name)) for name in names)
-    expected = _read(os.path.join(parts, SUM)).decode("ascii").strip()
-    if hashlib.sha256(data).hexdigest() != expected:
-        _fail("the code in the ConfigMaps is not what was sent; submit the job again")
+    parts = sorted(name for name in files if name.startswith("code."))
+    data = b"".join(files[name] for name in parts)
     os.makedirs(target, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
         # Made by us, of plain files with relative names. What newer Pythons ask to be said is said.
@@ -65,10 +63,9 @@ def unpack(parts: str, target: str) -> None:
         archive.extractall(target)
 
 
-def environment(before: Dict[str, str], parts: str, work: str) -> Dict[str, str]:
+def environment(before: Dict[str, str], work: str) -> Dict[str, str]:
     """The variables of the script: our runtime and what was installed for it can be imported."""
-    ours = os.path.join(parts, RUNTIME)
-    paths = [ours] if os.path.exists(ours) else []
+    paths = [os.path.join(work, RUNTIME)]
     if in_venv():
         paths.append(os.path.join(work, "packages"))
     paths += [before["PYTHONPATH"]] if before.get("PYTHONPATH") else []
@@ -106,15 +103,10 @@ def in_venv() -> bool:
     return sys.prefix != sys.base_prefix
 
 
-def launcher(environ: Dict[str, str]) -> List[str]:
+def launcher() -> List[str]:
     """What runs the script: the runtime, which tells what ended it, or plain Python where it is too old."""
-    has_runtime = RUNTIME in environ["PYTHONPATH"] and sys.version_info >= (3, 9)
+    has_runtime = sys.version_info >= (3, 9)
     return [sys.executable, "-m", "bireme.runtime.rank"] if has_runtime else [sys.executable]
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _say(words: str) -> None:
@@ -125,7 +117,3 @@ def _say(words: str) -> None:
 def _fail(words: str) -> NoReturn:
     _say(words)
     sys.exit(BROKEN)
-
-
-if __name__ == "__main__":
-    main(sys.argv)

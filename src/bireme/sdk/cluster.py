@@ -6,10 +6,11 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from bireme import errors
-from bireme.backends.kubernetes import jobs, operators
+from bireme.backends.kubernetes import jobs, operators, starting
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.jobs import Served
 from bireme.backends.kubernetes.jobviews import JobObject
@@ -137,13 +138,17 @@ class ClusterPlace:
         return tuple(started)
 
     async def _create(self, api: Api, body: Body) -> JobObject:
-        maps = body.parcel.maps if body.parcel is not None else ()
         namespace = body.manifest["metadata"]["namespace"]
-        await jobs.send_maps(api, namespace, maps)
+        parcel, token = body.parcel, jobs.submission(body.manifest)
+        wanted = parcel.names if parcel is not None else ()
+        maps = await jobs.send_maps(api, namespace, parcel.maps if parcel is not None else (), token)
+        names = dict(zip(wanted, (one["metadata"]["name"] for one in maps), strict=True))
         try:
-            made = await jobs.create(api, body.manifest)
+            made = await jobs.create(api, starting.with_maps(body.manifest, names))
         except ApiError as error:
-            await jobs.drop_maps(api, namespace, maps)
+            if not jobs.is_undecided(error):
+                with suppress(ApiError):  # why there is no job is the story, not what is left of it
+                    await jobs.drop_maps(api, maps)
             if error.status == 409:
                 raise errors.BadInput(
                     f"{body.manifest['kind']} {body.name} is in {self.known.context}/{namespace} already",

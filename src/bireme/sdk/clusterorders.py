@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from bireme import errors
-from bireme.backends.kubernetes import folders, localdata, shipping, starting
+from bireme.backends.kubernetes import folders, labels, localdata, shipping, starting
 from bireme.backends.kubernetes.folders import Folder
 from bireme.backends.kubernetes.shipping import Parcel
 from bireme.engine.submit import Order
@@ -109,6 +109,10 @@ def _named(order: Order, namespace: str, chosen: str) -> Manifest:
         )
     metadata |= {"name": order.job.name, "namespace": written or namespace}
     metadata.pop("generateName", None)
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        labels.SUBMISSION: secrets.token_hex(16),
+    }
     if order.job.kind is Kind.BATCH:
         # By this label `bireme ps` knows it among all other Jobs.
         metadata["labels"] = {**(metadata.get("labels") or {}), **shipping.MANAGED}

@@ -52,12 +52,21 @@ def _mounted(parcel: Parcel, target: Path) -> Path:
 
 def _run(parcel: Parcel, tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Starts what a container would start, with our paths in place of its mounts."""
-    parts, work = _mounted(parcel, tmp_path / "parts"), tmp_path / "work"
+    return _start(_command(parcel, *words), _mounted(parcel, tmp_path / "parts"), tmp_path / "work", **env)
+
+
+def _command(parcel: Parcel, *words: str) -> list[str]:
+    """What a container is told to run for the code of a parcel."""
+    template = {"spec": {"containers": [{"name": "pytorch", "command": list(words)}]}}
+    manifest = {"spec": {"pytorchReplicaSpecs": {"Master": {"template": template}}}}
+    (container,) = starting.containers(starting.with_code(manifest, parcel))
+    found: list[str] = container["command"]
+    return found
+
+
+def _start(words: list[str], parts: Path, work: Path, **env: str) -> subprocess.CompletedProcess[str]:
     work.mkdir()
-    command = [
-        word.replace(starting.PARTS, str(parts)).replace(starting.WORK, str(work))
-        for word in starting.booted(words)
-    ]
+    command = [word.replace(starting.PARTS, str(parts)).replace(starting.WORK, str(work)) for word in words]
     return subprocess.run(
         command,
         env={"PATH": os.path.dirname(sys.executable) + ":" + os.environ["PATH"], **env},
@@ -211,6 +220,62 @@ def test_code_that_was_tampered_with_is_not_run(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (126, "")
 
 
+def test_code_that_somebody_else_put_under_our_name_is_not_run(tmp_path: Path) -> None:
+    """The map is whole and fits its own checksum: it was made by who knew its name beforehand."""
+    parcels = {}
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(f"print({name!r})")
+        parcels[name] = _parcel(tmp_path / name)
+    parts = _mounted(parcels["theirs"], tmp_path / "parts")
+
+    ended = _start(_command(parcels["ours"], "python", "train.py"), parts, tmp_path / "work")
+
+    assert (ended.returncode, ended.stdout) == (126, "")
+    assert "not what was sent" in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["unpacking.py", "runtime.zip", "hashlib.py", "code.999"])
+def test_nothing_of_a_map_is_run_before_all_of_it_was_compared(tmp_path: Path, name: str) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print('never')")
+    parcel = _parcel(code)
+    parts = _mounted(parcel, tmp_path / "parts")
+    (parts / name).write_text("print('owned'); raise SystemExit(0)")
+
+    ended = _start(_command(parcel, "python", "train.py"), parts, tmp_path / "work")
+
+    assert (ended.returncode, ended.stdout) == (126, "")
+    assert not (tmp_path / "work" / "code").exists()
+
+
+def test_a_volume_that_changes_while_the_script_runs_changes_nothing(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("import bireme; print(bireme.__file__)")
+    parcel = _parcel(code)
+
+    ended = _run(parcel, tmp_path, "python", "train.py")
+
+    assert str(tmp_path / "work") in ended.stdout
+    assert str(tmp_path / "parts") not in ended.stdout
+
+
+def test_a_file_of_the_images_folder_is_not_taken_for_one_of_pythons(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print('fine')")
+    parcel = _parcel(code)
+    parts = _mounted(parcel, tmp_path / "parts")
+    (tmp_path / "tarfile.py").write_text("print('another module')")
+    command = ["sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path), *_command(parcel, "python", "train.py")]
+
+    ended = _start(command, parts, tmp_path / "work")
+
+    assert ended.stdout == "fine\n", ended.stderr
+
+
 def test_a_manifest_mounts_the_code_and_starts_it(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print(1)")
     parcel = _parcel(tmp_path)
@@ -219,7 +284,7 @@ def test_a_manifest_mounts_the_code_and_starts_it(tmp_path: Path) -> None:
 
     spec = changed["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     (container,) = spec["containers"]
-    assert container["command"] == ["sh", "-c", starting.BOOT, "python", "train.py", "--lr", "1"]
+    assert container["command"] == ["sh", "-c", starting.BOOT, "python", parcel.sum, "train.py", "--lr", "1"]
     assert {one["name"]: one["mountPath"] for one in container["volumeMounts"]} == {
         "bireme-parts": "/bireme/parts",
         "bireme-work": "/bireme/work",
@@ -232,9 +297,10 @@ def test_a_manifest_mounts_the_code_and_starts_it(tmp_path: Path) -> None:
 
 
 def test_mpirun_starts_the_script_by_way_of_the_unpacking() -> None:
-    found = starting.booted(["mpirun", "-np", "2", "python", "train.py"])
+    found = starting.booted(["mpirun", "-np", "2", "python", "train.py"], "sha256:1a")
 
-    assert found == ["mpirun", "-np", "2", "sh", "-c", starting.BOOT, "python", "train.py"]
+    assert found == ["mpirun", "-np", "2", "sh", "-c", starting.BOOT, "python", "sha256:1a", "train.py"]
+    assert starting.unbooted(found) == ("mpirun", "-np", "2", "python", "train.py")
 
 
 def _data(config_map: dict[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.backends.kubernetes import labels
+from bireme.backends.kubernetes import labels, shipping
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.jobviews import GROUP, JobObject, plural
 from bireme.backends.kubernetes.paths import path
@@ -25,6 +26,10 @@ BATCH = "batch/v1"
 BATCH_NAME = "batch.kubernetes.io/job-name"
 _VERSIONS = ("v1", "v2beta1", "v1alpha2")
 """Of the group, the one that is asked first at the front."""
+LOOK_SECONDS = 5.0
+"""For the look at whether a request was carried out whose answer was lost."""
+_MOST_NAMES = 5
+"""That are tried for a ConfigMap."""
 
 
 class Served(Struct, frozen=True):
@@ -155,8 +160,39 @@ async def create(api: Api, body: Object, *, dry_run: bool = False) -> JobObject:
     kind, metadata = Kind(body["kind"]), body["metadata"]
     query = {"dryRun": "All"} if dry_run else {}
     where = path(body["apiVersion"], plural(kind), metadata["namespace"])
-    made = await api.create(where, body, JobObject, fieldValidation="Strict", **query)
+    try:
+        made = await api.create(where, body, JobObject, fieldValidation="Strict", **query)
+    except ApiError as error:
+        own = None if dry_run else await _own_after(api, error, body)
+        if own is None:
+            raise
+        made = own
     return replace(made, apiVersion=body["apiVersion"], kind=str(kind))
+
+
+async def _own_after(api: Api, error: ApiError, body: Object) -> JobObject | None:
+    """The job that a request created although it seems to have failed: its answer was lost."""
+    token = submission(body)
+    # What the server refused for another reason was not created.
+    if not token or not (error.status == 409 or is_undecided(error)):
+        return None
+    meta = body["metadata"]
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            found = await _one(api, Kind(body["kind"]), body["apiVersion"], meta["namespace"], meta["name"])
+    except (ApiError, TimeoutError):
+        return None
+    return found if found is not None and found.metadata.annotations.get(labels.SUBMISSION) == token else None
+
+
+def submission(body: Object) -> str:
+    """The token of the submission that an object belongs to; empty if it has none."""
+    return str((body["metadata"].get("annotations") or {}).get(labels.SUBMISSION) or "")
+
+
+def is_undecided(error: ApiError) -> bool:
+    """Whether a request that failed may have been carried out, or may still be."""
+    return error.status == 0 or error.status >= 500
 
 
 async def apply(api: Api, body: Object, namespace: str, *, dry_run: bool = False) -> str:
@@ -194,9 +230,13 @@ async def delete(api: Api, one: JobObject) -> None:
     await api.delete(_path(one), uid=one.metadata.uid, propagation="Foreground")
 
 
-async def send_maps(api: Api, namespace: str, maps: Iterable[Object]) -> None:
-    """Creates ConfigMaps; one that is there already has the same content, for its name says so."""
-    await asyncio.gather(*(_send_map(api, namespace, one) for one in maps))
+async def send_maps(api: Api, namespace: str, maps: Iterable[Object], token: str) -> tuple[Object, ...]:
+    """Creates ConfigMaps and returns them under the names that they have there.
+
+    One that is there already is used if it is the same; otherwise somebody else made it, and ours gets
+    another name.
+    """
+    return tuple(await asyncio.gather(*(_send_map(api, namespace, one, token) for one in maps)))
 
 
 async def own_maps(api: Api, one: JobObject, maps: Iterable[Object]) -> None:
@@ -215,27 +255,57 @@ async def own_maps(api: Api, one: JobObject, maps: Iterable[Object]) -> None:
         except ApiError as error:
             if error.status != 404:
                 raise
-            # It went with the last job that used it, a moment ago.
-            await _send_map(api, one.metadata.namespace, each)
+            # It went with the last job that used it, a moment ago. Its name stands in the job by now; were
+            # it taken again by something else, the replicas would refuse to run that.
+            await _create_map(api, each)
             await api.patch(where, change, how="strategic")
 
 
-async def drop_maps(api: Api, namespace: str, maps: Iterable[Object]) -> None:
-    """Removes ConfigMaps that nobody came to use."""
+async def drop_maps(api: Api, maps: Iterable[Object]) -> None:
+    """Removes the ConfigMaps that this submission created, where nobody came to use them."""
     for one in maps:
-        where = path("v1", "configmaps", namespace, one["metadata"]["name"])
-        found = await api.get(where)
-        if not found["metadata"].get("ownerReferences"):
+        where = path("v1", "configmaps", one["metadata"]["namespace"], one["metadata"]["name"])
+        try:
+            found = await api.get(where)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            continue
+        if submission(found) == submission(one) and not found["metadata"].get("ownerReferences"):
             await api.delete(where, uid=found["metadata"]["uid"])
 
 
-async def _send_map(api: Api, namespace: str, one: Object) -> None:
-    body = {**one, "metadata": {**one["metadata"], "namespace": namespace}}
+async def _send_map(api: Api, namespace: str, one: Object, token: str) -> Object:
+    meta = one["metadata"]
+    annotations = {**(meta.get("annotations") or {}), labels.SUBMISSION: token}
+    body = {**one, "metadata": {**meta, "namespace": namespace, "annotations": annotations}}
+    for _ in range(_MOST_NAMES):
+        if await _create_map(api, body):
+            return body
+        try:
+            found = await api.get(path("v1", "configmaps", namespace, body["metadata"]["name"]))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            continue  # it went a moment ago
+        if shipping.is_same_map(found, body):
+            return body
+        name = f"{meta['name']}-{secrets.token_hex(4)}"
+        body = {**body, "metadata": {**body["metadata"], "name": name}}
+    raise ApiError(
+        409, "AlreadyExists", f"the ConfigMap {meta['name']} cannot be created: others are in its place"
+    )
+
+
+async def _create_map(api: Api, body: Object) -> bool:
+    """Creates a ConfigMap, and says whether its name was free."""
     try:
-        await api.create(path("v1", "configmaps", namespace), body)
+        await api.create(path("v1", "configmaps", body["metadata"]["namespace"]), body)
     except ApiError as error:
         if error.status != 409:
             raise
+        return False
+    return True
 
 
 def _scaled(one: JobObject, replicas: Mapping[str, int]) -> Object:

@@ -20,6 +20,9 @@ MPI_ROLE_TYPE = "mpi_role_type"
 
 ATTEMPT = "bireme.io/attempt"
 """On every pod of ours, and on nothing else: its mere presence selects them."""
+SUBMISSION = "bireme.io/submission"
+"""The annotation by which a submission knows what it created itself: a request may be answered by a broken
+connection, and its repetition by AlreadyExists."""
 MAIN_CONTAINER = "bireme.io/main-container"
 """The annotation that names the container that trains, where that is not the first one."""
 

@@ -1,7 +1,10 @@
-"""How does a script's folder reach a stock image: packed into ConfigMaps, unpacked by the first command.
+"""Packs a script's folder into ConfigMaps, which the first command of a stock image unpacks.
 
 The archive is the same for the same files, and so are the names of its ConfigMaps: running a script again
 sends nothing new. The runtime travels along, so that `import bireme` works there.
+
+Whoever may create ConfigMaps can make one under the name that a job is going to use. So the sum of all files
+goes with the job, not with the maps, and a replica runs nothing of them before it has compared it.
 """
 
 from __future__ import annotations
@@ -12,14 +15,17 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any  # what JSON holds
 
 from msgspec import Struct
 
 from bireme import errors
 from bireme.backends.kubernetes.folders import File, Folder
+from bireme.backends.kubernetes.jobviews import GROUP
+from bireme.model.job import Kind
 from bireme.model.quantities import show_memory
 from bireme.runtime import unpacking
 
@@ -30,8 +36,10 @@ MOST_UNPACKED = 256 * 1000 * 1000
 PART = 900 * 1000
 """Bytes in a ConfigMap, which holds at most a mebibyte."""
 
+UNPACKING = "unpacking.py"
 CODE_LABEL = "bireme.io/code"
 MANAGED = {"app.kubernetes.io/managed-by": "bireme"}
+_JOBS = frozenset((GROUP if kind is not Kind.BATCH else "batch", str(kind)) for kind in Kind)
 _SHOWN = 5
 _PACKAGE = Path(unpacking.__file__).parents[1]
 
@@ -41,12 +49,18 @@ Manifest = dict[str, object]
 class Parcel(Struct, frozen=True):
     """A folder, ready to be sent."""
 
-    digest: str
+    sum: str
+    """Of all files in the maps: what a replica must find there."""
     maps: tuple[Manifest, ...]
     """The ConfigMaps, without a namespace."""
     size: int
     requirements: str = ""
     """What is to be installed first, as a path within the folder."""
+
+    @property
+    def digest(self) -> str:
+        """A short name for the sum."""
+        return _digest(self.sum)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,20 +75,38 @@ def packed(folder: Folder) -> Parcel:
     archive = _archive(folder.files)
     if len(archive) > MOST:
         raise _too_large(folder, f"is {show_memory(len(archive))} when packed")
-    sum_ = hashlib.sha256(archive).hexdigest()
-    fixed = {
-        "unpacking.py": Path(unpacking.__file__).read_bytes(),
-        unpacking.RUNTIME: runtime_zip(),
-        unpacking.SUM: sum_.encode(),
-    }
-    digest = hashlib.sha256(archive + b"".join(fixed.values())).hexdigest()[:16]
+    fixed = {UNPACKING: Path(unpacking.__file__).read_bytes(), unpacking.RUNTIME: runtime_zip()}
     first = PART - sum(map(len, fixed.values()))
     cuts = [0, *range(first, len(archive), PART), len(archive)]
     parts = [archive[start:end] for start, end in pairwise(cuts)]
     contents = [{f"code.{number:03}": part} for number, part in enumerate(parts)]
     contents[0] = {**fixed, **contents[0]}
-    maps = tuple(_map(digest, number, content) for number, content in enumerate(contents))
-    return Parcel(digest, maps, len(archive), folder.requirements)
+    whole = sum_of({name: data for content in contents for name, data in content.items()})
+    maps = tuple(_map(_digest(whole), number, content) for number, content in enumerate(contents))
+    return Parcel(whole, maps, len(archive), folder.requirements)
+
+
+def sum_of(files: Mapping[str, bytes]) -> str:
+    """One sum over names and contents; a replica computes the same, in `starting`."""
+    lines = "".join(f"{hashlib.sha256(files[name]).hexdigest()} {name};" for name in sorted(files))
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+def is_same_map(found: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
+    """Whether a ConfigMap that is there can be used as if we had sent it.
+
+    It must hold the same and be unable to change, and must not go with anything but jobs.
+    """
+    meta = found["metadata"]
+    owners = {(one["apiVersion"].partition("/")[0], one["kind"]) for one in meta.get("ownerReferences") or ()}
+    return (
+        found.get("binaryData") == sent["binaryData"]
+        and not found.get("data")
+        and found.get("immutable") is True
+        and not meta.get("deletionTimestamp")
+        and sent["metadata"]["labels"].items() <= (meta.get("labels") or {}).items()
+        and owners <= _JOBS
+    )
 
 
 def map_name(digest: str, number: int) -> str:
@@ -92,6 +124,10 @@ def runtime_zip() -> bytes:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, path.read_bytes())
     return target.getvalue()
+
+
+def _digest(whole: str) -> str:
+    return whole.partition(":")[2][:16]
 
 
 def _archive(files: Sequence[File]) -> bytes:

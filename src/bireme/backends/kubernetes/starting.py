@@ -1,14 +1,14 @@
-"""What does a manifest become when its script is sent along: the same job, with the code mounted. Pure."""
+"""Makes of a manifest whose script is sent along the same job with the code mounted. Pure."""
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bireme.backends.kubernetes import labels
-from bireme.backends.kubernetes.shipping import CODE_LABEL, Parcel
+from bireme.backends.kubernetes.shipping import CODE_LABEL, UNPACKING, Parcel
 from bireme.runtime import reporting, unpacking, wire
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
@@ -16,13 +16,33 @@ Manifest = dict[str, Any]  # Any: JSON has no better type
 PARTS = "/bireme/parts"
 WORK = "/bireme/work"
 CODE = f"{WORK}/code"
-BOOT = (
-    'p=$(command -v "$0" || command -v python3 || command -v python) || '
-    "{ echo 'bireme: the image has no Python: choose another one with --image' >&2; exit 127; }; "
-    f'exec "$p" {PARTS}/unpacking.py {PARTS} {WORK} "$@"'
+VERIFY = (
+    # Not from the folder that an image starts in: a file there may have the name of one of Python's modules.
+    "import sys;sys.path=[x for x in sys.path if x];import hashlib,os;p,w,s=sys.argv[1:4];"
+    # Read once: what is compared is what is run, whatever becomes of the folder meanwhile.
+    'b={n:open(os.path.join(p,n),"rb").read() for n in os.listdir(p) if n[0]!="."};'
+    'h=lambda x:hashlib.sha256(x).hexdigest();t="".join(h(b[n])+" "+n+";" for n in sorted(b));'
+    's=="sha256:"+h(t.encode()) or (print("bireme: the code in the ConfigMaps is not what was sent; '
+    f'submit the job again",file=sys.stderr),sys.exit({unpacking.BROKEN}));'
+    f'g={{"__name__":"unpacking"}};exec(compile(b["{UNPACKING}"],"{UNPACKING}","exec"),g);'
+    'g["main"](b,w,sys.argv[4:])'
 )
-"""Looks for the image's Python, which does the rest; the shell is all that an image must have besides."""
+"""Compares the mounted files with the sum that comes with the job, then runs the unpacking among them.
 
+In one line and without single quotes, for it stands within those of a shell, perhaps by way of `mpirun`.
+"""
+_FINDING = 'p=$(command -v "$0" || '
+BOOT = (
+    f"{_FINDING}command -v python3 || command -v python) || "
+    "{ echo 'bireme: the image has no Python: choose another one with --image' >&2; exit 127; }; "
+    f"""exec "$p" -c '{VERIFY}' {PARTS} {WORK} "$@\""""
+)
+"""Looks for the image's Python, which does the rest; the shell is all that an image must have besides.
+
+Its arguments are the program, the sum, and the script with its own arguments.
+"""
+
+_PARTS_VOLUME = "bireme-parts"
 _TERMINATION_LOG = "/dev/termination-log"
 _ECHO = "BIREME_ECHO"
 
@@ -69,10 +89,21 @@ def with_code(manifest: Manifest, parcel: Parcel, renamed: Callable[[str], str] 
         spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(parcel)]
         for container in spec["containers"]:
             container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_mounts()]
-            container["command"] = booted(container.get("command") or [], renamed)
+            container["command"] = booted(container.get("command") or [], parcel.sum, renamed)
             if not container["command"]:
                 del container["command"]
             _set(container, {reporting.LAST_WORDS: _TERMINATION_LOG} | _wanted(parcel))
+    return changed
+
+
+def with_maps(manifest: Manifest, names: Mapping[str, str]) -> Manifest:
+    """The manifest with other names of the ConfigMaps that hold the code."""
+    changed = copy.deepcopy(manifest)
+    for template in templates(changed):
+        for volume in (template.get("spec") or {}).get("volumes") or ():
+            if volume.get("name") == _PARTS_VOLUME:
+                for source in volume["projected"]["sources"]:
+                    source["configMap"]["name"] = names[source["configMap"]["name"]]
     return changed
 
 
@@ -99,20 +130,28 @@ def with_run(manifest: Manifest, run: str) -> Manifest:
     return changed
 
 
-def booted(command: Sequence[str], renamed: Callable[[str], str] = str) -> list[str]:
+def booted(command: Sequence[str], sum_: str, renamed: Callable[[str], str] = str) -> list[str]:
     """A command in which Python is started by way of the unpacking; one without Python is left alone."""
     at = next((index for index, word in enumerate(command) if _is_python(word)), None)
     if at is None:
         return list(command)
     script = [renamed(word) if number == 0 else word for number, word in enumerate(command[at + 1 :])]
-    return [*command[:at], "sh", "-c", BOOT, command[at], *script]
+    return [*command[:at], "sh", "-c", BOOT, command[at], sum_, *script]
 
 
 def unbooted(command: Sequence[str]) -> tuple[str, ...]:
     """The command as its user gave it."""
     words = tuple(command)
-    at = words.index(BOOT) if BOOT in words else None
-    return words if at is None else (*words[: at - 2], *words[at + 1 :])
+    at = next((index for index, word in enumerate(words) if word.startswith(_FINDING)), None)
+    if at is None:
+        return words
+    rest = words[at + 1 :]
+    # A job of an older Bireme has no sum.
+    return (*words[: at - 2], *(word for index, word in enumerate(rest) if index != 1 or not _is_sum(word)))
+
+
+def _is_sum(word: str) -> bool:
+    return word.startswith("sha256:")
 
 
 def _is_python(word: str) -> bool:
@@ -131,13 +170,13 @@ def _set(container: Manifest, variables: dict[str, str]) -> None:
 def _volumes(parcel: Parcel) -> list[Manifest]:
     sources = [{"configMap": {"name": name}} for name in parcel.names]
     return [
-        {"name": "bireme-parts", "projected": {"sources": sources}},
+        {"name": _PARTS_VOLUME, "projected": {"sources": sources}},
         {"name": "bireme-work", "emptyDir": {}},
     ]
 
 
 def _mounts() -> list[Manifest]:
     return [
-        {"name": "bireme-parts", "mountPath": PARTS, "readOnly": True},
+        {"name": _PARTS_VOLUME, "mountPath": PARTS, "readOnly": True},
         {"name": "bireme-work", "mountPath": WORK},
     ]

@@ -1,0 +1,60 @@
+"""A create whose answer was lost is looked up by the token of its submission."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bireme.backends.kubernetes import jobs
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.jobviews import JobObject
+from bireme.backends.kubernetes.labels import SUBMISSION
+from tests.unit.kubernetes_client.server import run, serving, status
+
+JOB: dict[str, Any] = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "one", "namespace": "ns", "annotations": {SUBMISSION: "ours"}},
+    "spec": {},
+}
+
+
+def _created(token: str | None, answer: int) -> JobObject:
+    """Creates a job of which the server has `token`, if any, and answers so; 0 breaks the connection."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.method == "POST":
+            if answer == 0:
+                assert request.transport is not None
+                request.transport.abort()
+            return status(answer, "AlreadyExists" if answer == 409 else "InternalError")
+        if token is None:
+            return status(404, "NotFound")
+        return web.json_response(
+            {"metadata": {"name": "one", "uid": "7", "annotations": {SUBMISSION: token}}}
+        )
+
+    async def story() -> JobObject:
+        async with serving(handler) as where, Api(where, patience=0.3) as api:
+            return await jobs.create(api, JOB)
+
+    return run(story())
+
+
+@pytest.mark.parametrize("answer", [409, 500, 0])
+def test_a_job_with_our_token_was_created_by_us(answer: int) -> None:
+    made = _created("ours", answer)
+
+    assert (made.metadata.uid, made.kind) == ("7", "PyTorchJob")
+
+
+@pytest.mark.parametrize(("token", "answer"), [("theirs", 409), (None, 500), (None, 0), ("ours", 403)])
+def test_another_job_of_the_name_is_not_ours(token: str | None, answer: int) -> None:
+    with pytest.raises(ApiError) as caught:
+        _created(token, answer)
+
+    assert caught.value.status == answer
+    # What may still be carried out needs its code; what was refused does not.
+    assert jobs.is_undecided(caught.value) == (answer in (0, 500))
