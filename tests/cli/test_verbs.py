@@ -286,6 +286,21 @@ def test_check_reads_each_file_by_itself_and_tells_all_complaints_at_once(cli: C
     assert "d.yaml:2:" in bad.err
 
 
+def test_check_lists_which_files_go_with_a_script_to_a_cluster(cli: Cli) -> None:
+    cli.write("train.py", "print(1)")
+    cli.write(".env", "PASSWORD=1")
+    cli.write("big.bin", "x")
+    cli.write(".gitignore", "*.bin")
+
+    listed = cli("check", "train.py")
+    found = json.loads(cli("check", "train.py", "--json").out)["scripts"][0]
+
+    assert listed.status == 0
+    assert "never sent, by name keys or credentials:\n  .env\n" in listed.out
+    assert (found["sent"], found["left_out"]) == ([".gitignore", "train.py"], ["big.bin"])
+    assert cli("check", "absent.py").status == 2
+
+
 def test_render_prints_a_manifest_that_runs(cli: Cli) -> None:
     cli.write("train.py", scripts.ALONE)
     cli.write("job.yaml", "script: train.py\nname: mnist\n")

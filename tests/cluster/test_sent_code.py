@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import io
+import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +54,25 @@ def _mounted(bireme: Verbs) -> list[str]:
     ]
     (parts,) = [one for one in spec["volumes"] if one["name"] == "bireme-parts"]
     return [one["configMap"]["name"] for one in parts["projected"]["sources"]]
+
+
+def test_what_is_ignored_or_a_key_is_not_in_the_map_and_is_said(bireme: Verbs) -> None:
+    bireme.cli.write("train.py", "print('hello')")
+    bireme.cli.write(".env.local", "PASSWORD=secret")
+    bireme.cli.write("private.txt", "private")
+    bireme.cli.write(".biremeignore", "*.bin")
+    (bireme.cli.folder / "x.bin").touch()
+    (bireme.cli.folder.parent / ".git").mkdir()
+    (bireme.cli.folder.parent / ".gitignore").write_text("private.txt\n")
+
+    ended = bireme.done(*RUN)
+
+    (code,) = _code(bireme)
+    archive = io.BytesIO(base64.b64decode(code["binaryData"]["code.000"]))
+    with tarfile.open(fileobj=archive) as packed:
+        assert packed.getnames() == [".biremeignore", "train.py"]
+    assert "2 left out by ignore files: private.txt, x.bin; `bireme check train.py` lists all" in ended.err
+    assert "1 never sent, by name keys or credentials: .env.local" in ended.err
 
 
 @pytest.mark.parametrize("immutable", [True, False])

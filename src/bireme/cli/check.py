@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
+from msgspec.structs import replace
 
 from bireme.cli import manifests, text, where
 from bireme.cli.opening import as_json, print_json, print_lines, say
+from bireme.sdk import scriptfiles
 from bireme.sdk.places import Backend
-from bireme.sdk.views import CheckedJob
+from bireme.sdk.views import CheckedJob, CheckView, ScriptFiles
 
 
 @click.command("check", short_help="Say whether manifests are valid; start nothing.")
@@ -18,11 +22,17 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
     """Says whether manifests are valid, and what stands in the way of running them here.
 
     Exits with 2 if one is not valid. What only this machine lacks is said, and is no error. With
-    --on kubernetes the API server is asked, which changes nothing either.
+    --on kubernetes the API server is asked, which changes nothing either. Of a script (FILE.py) it lists
+    which files would go with it to a cluster, and which would not.
     """
     chosen = where.chosen()
     client = chosen.client()
-    view = client.checked(manifests.ordered(client, files, more))
+    scripts = tuple(scriptfiles.of_script(one, Path.cwd()) for one in more if one.endswith(".py"))
+    manifests_given = tuple(one for one in more if not one.endswith(".py"))
+    view = CheckView(jobs=(), warnings=())
+    if files or manifests_given or not scripts:
+        view = client.checked(manifests.ordered(client, files, manifests_given))
+    view = replace(view, scripts=scripts)
     if as_json:
         print_json(view)
         return
@@ -30,6 +40,17 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
         say(f"warning: {warning}")
     for job in view.jobs:
         print_lines(_lines(job, client.places.backend))
+    for script in view.scripts:
+        print_lines(_script(script))
+
+
+def _script(found: ScriptFiles) -> list[str]:
+    sections = (
+        (f"{found.script}: sent with it to a cluster, of {found.folder}:", found.sent),
+        ("left out by ignore files:", found.left_out),
+        ("never sent, by name keys or credentials:", found.never_sent),
+    )
+    return [line for title, names in sections if names for line in (title, *text.indented(names, "  "))]
 
 
 def _lines(job: CheckedJob, backend: Backend) -> list[str]:

@@ -18,7 +18,7 @@ from bireme.engine.submit import Order
 from bireme.manifest import shortform
 from bireme.model.job import Kind
 from bireme.model.quantities import show_memory
-from bireme.sdk import images
+from bireme.sdk import images, scriptfiles
 from bireme.sdk.orders import Given, Ordered
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
@@ -147,6 +147,7 @@ def _notes(order: Order, manifest: Manifest, folder: Folder, parcel: Parcel) -> 
     installs = f"; {Path(folder.requirements).name} is installed at the start" if folder.requirements else ""
     count = f"{len(folder.files)} file{'' if len(folder.files) == 1 else 's'}"
     yield f"sent with the script: {count} of {folder.root} ({show_memory(parcel.size)} packed){installs}"
+    yield from scriptfiles.sentences(folder, order.script)
     cwd = Path(order.supplies.cwd)
     words = next((list(one.get("command") or ()) for one in starting.containers(dict(order.manifest))), [])
     args = words[words.index(order.script) + 1 :] if order.script in words else []

@@ -219,12 +219,25 @@ class CheckedJob(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class ScriptFiles(Struct, frozen=True, kw_only=True):
+    """Which files go with a script to a cluster, and which do not."""
+
+    script: str
+    folder: str
+    sent: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """By ignore files; of a folder only its own name."""
+    never_sent: tuple[str, ...]
+    """What looks like a key or like credentials."""
+
+
 class CheckView(Struct, frozen=True, kw_only=True):
     """What `bireme check --json` prints."""
 
     version: int = VERSION
     jobs: tuple[CheckedJob, ...]
     warnings: tuple[str, ...]
+    scripts: tuple[ScriptFiles, ...] = ()
 
 
 class JobViews(Struct, frozen=True, kw_only=True):

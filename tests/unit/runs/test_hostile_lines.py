@@ -208,6 +208,7 @@ def test_whatever_a_pod_prints_does_no_harm(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(0)
 @settings(max_examples=20_000, deadline=None)
 @given(lines=st.lists(_LINES, min_size=5, max_size=6))
 def test_a_hundred_thousand_hostile_lines_do_no_harm(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bireme.backends.kubernetes.ignoring import is_ignored, rules
+from bireme.backends.kubernetes import folders
+from bireme.backends.kubernetes.ignoring import ALWAYS, is_ignored, is_secret, rules
 
 
 @pytest.mark.parametrize(
@@ -32,66 +34,179 @@ from bireme.backends.kubernetes.ignoring import is_ignored, rules
         ("?.py", "ab.py", False, False),
         ("[ab].py", "b.py", False, True),
         ("[!ab].py", "b.py", False, False),
+        ("[z-a].py", "b.py", False, False),
+        ("[ab.py", "[ab.py", False, False),
+        ("x\\", "x", False, False),
         ("\\#x", "#x", False, True),
         ("# a comment", "# a comment", False, False),
+        ("a\\ ", "a ", False, True),
+        ("a ", "a", False, True),
+        ("a\x0cb", "a\x0cb", False, True),
         ("", "anything", False, False),
     ],
 )
 def test_a_rule_means_what_git_means_by_it(rule: str, path: str, is_folder: bool, ignored: bool) -> None:
-    assert is_ignored(path, is_folder, rules(rule)) is ignored
+    assert is_ignored(path.encode(), is_folder, [rules(rule.encode())]) is ignored
 
 
-def test_the_last_rule_that_fits_decides() -> None:
-    found = rules("*.bin\n!keep.bin\n")
+def test_the_last_rule_that_fits_decides_and_a_deeper_file_comes_later() -> None:
+    above, below = rules(b"*.bin\n!keep.bin\n"), rules(b"keep.bin\n!x.bin\n", b"deep/")
 
-    assert is_ignored("x.bin", False, found)
-    assert not is_ignored("deep/keep.bin", False, found)
-
-
-@pytest.mark.parametrize("path", [".git", "src/__pycache__", ".venv", "node_modules"])
-def test_what_no_script_needs_is_left_out_without_a_rule(path: str) -> None:
-    assert is_ignored(path, True, rules(""))
+    assert is_ignored(b"x.bin", False, [above, below])
+    assert not is_ignored(b"other/keep.bin", False, [above, below])
+    assert is_ignored(b"deep/keep.bin", False, [above, below])
+    assert not is_ignored(b"deep/x.bin", False, [above, below])
 
 
-def test_secrets_are_left_out_unless_somebody_insists() -> None:
-    assert is_ignored(".env", False, rules(""))
-    assert not is_ignored(".env", False, rules("!.env"))
+@pytest.mark.parametrize("path", [b".git", b"src/__pycache__", b".venv", b"node_modules"])
+def test_what_no_script_needs_is_left_out_without_a_rule(path: bytes) -> None:
+    assert is_ignored(path, True, [rules(ALWAYS)])
 
 
-_PIECE = st.sampled_from(["a", "b", "*", "?", "**", "ab", "*.c", "[ab]", "x"])
-_PATTERN = st.builds(
-    lambda pieces, front, back: front + "/".join(pieces) + back,
-    st.lists(_PIECE, min_size=1, max_size=3),
-    st.sampled_from(["", "/"]),
-    st.sampled_from(["", "/"]),
-)
-_PATHS = ("a", "b", "ab", "x.c", "a/b", "a/ab", "b/x.c", "a/b/a", "a/b/x.c", "x/a/b")
+def test_what_looks_like_a_key_is_one_at_any_depth() -> None:
+    assert is_secret(b"a/b/.env.local", False)
+    assert is_secret(b"a/.ssh", True)
+    assert not is_secret(b"a/.ssh", False)
+    assert not is_secret(b"environment", False)
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@settings(max_examples=40, deadline=None)
-@given(lines=st.lists(_PATTERN, min_size=1, max_size=3))
-def test_git_itself_agrees(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("repo")
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    (folder / ".gitignore").write_text("\n".join(lines) + "\n")
-
-    ours = {path for path in _PATHS if _left_out(path, "\n".join(lines))}
-
-    asked = subprocess.run(
-        ["git", "check-ignore", "--no-index", "--stdin"],
-        cwd=folder,
-        input="\n".join(_PATHS),
-        capture_output=True,
-        text=True,
-        check=False,
+_TREE = [
+    "a",
+    "b",
+    "ab",
+    "x.c",
+    "a.c",
+    "a/a",
+    "a/ab",
+    "a/x.c",
+    "b/a",
+    "b/a.c",
+    "b/b/a",
+    "b/b/x.c",
+    "src/s.py",
+    "src/a",
+    "src/b",
+    "src/x.c",
+    "src/a.c",
+    "src/a/a",
+    "src/a/b",
+    "src/a/x.c",
+    "src/a/b.c",
+    "src/b.d/a",
+    "src/b.d/ab/a",
+    "src/b.d/ab/x.c",
+    "src/b.d/x.c",
+    "src/é",
+    "src/#a",
+    "src/!a",
+    "src/c\\d",
+    "src/[a]",
+    "src/ab/a/b/a",
+]
+# A name cannot be a file and a folder.
+_FILES = tuple(one for one in _TREE if not any(other.startswith(f"{one}/") for other in _TREE))
+_PIECE = st.sampled_from(
+    (
+        *(
+            "a",
+            "b",
+            "ab",
+            "x",
+            "src",
+            "b.d",
+            "*",
+            "?",
+            "**",
+            "***",
+            "*.c",
+            "[ab]",
+            "[!a]",
+            "[a-b].c",
+            "[b-a]",
+        ),
+        *("[[:alpha:]]", "[a", "\\a", "a**", "**b", "*a", "?b", "\\", "[]a]", "[^]]", "x.?", "\u00e9", "??"),
+        *("#a", "!a", "\\!a", "\\#a"),
     )
-    assert ours == set(asked.stdout.split())
+)
+_PATTERN = st.builds(
+    lambda negation, pieces, front, back: negation + front + "/".join(pieces) + back,
+    st.sampled_from(["", "", "!"]),
+    st.lists(_PIECE, min_size=1, max_size=3),
+    st.sampled_from(["", "/", "**/"]),
+    st.sampled_from(["", "", "/", "/**", "/*", " ", "\\ ", "\r", "//"]),
+)
+_LINES = st.lists(_PATTERN, max_size=4)
+_PLACES = (
+    ".git/info/exclude",
+    ".gitignore",
+    "src/.gitignore",
+    "src/a/.gitignore",
+    "src/b.d/.gitignore",
+    "a/.gitignore",
+)
+_RULES = st.dictionaries(st.sampled_from(_PLACES), _LINES, min_size=1, max_size=4)
 
 
-def _left_out(path: str, text: str) -> bool:
-    """As a walk would find it: what is in a folder that is left out is left out too."""
-    parts = Path(path).parts
-    folders = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-    found = rules(text)
-    return any(is_ignored(one, True, found) for one in folders) or is_ignored(path, False, found)
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A repository of files whose ignore files a test writes, of a user without settings."""
+    folder = tmp_path_factory.mktemp("repository")
+    home = pytest.MonkeyPatch()
+    home.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    home.delenv("XDG_CONFIG_HOME", raising=False)
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True, env=_environ())
+    for name in _FILES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    yield folder
+    home.undo()
+
+
+@settings(max_examples=80, deadline=None)
+@given(rules=_RULES)
+def test_what_is_sent_is_what_git_does_not_ignore(rules: dict[str, list[str]], repository: Path) -> None:
+    check_against_git(rules, repository)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@settings(max_examples=20_000, deadline=None)
+@given(rules=_RULES)
+def test_git_agrees_about_many_more(rules: dict[str, list[str]], repository: Path) -> None:
+    check_against_git(rules, repository)
+
+
+def check_against_git(rules: Mapping[str, list[str]], repository: Path) -> None:
+    for place in _PLACES:
+        file = repository / place
+        file.write_bytes("\n".join(rules.get(place, [])).encode())
+    names = [f"src/{one}" for one in _walked(repository / "src")]
+    ignored = _ignored_by_git(repository, ["src", *names])
+    # Whoever runs a script in a folder that is ignored means that folder.
+    assume("src" not in ignored)
+
+    sent = {one.name for one in folders.of_script("src/s.py", repository).files}
+
+    assert sent == {one for one in names if one not in ignored} | {"src/s.py"}
+
+
+def _walked(folder: Path) -> list[str]:
+    return [one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file()]
+
+
+def _ignored_by_git(repository: Path, names: list[str]) -> set[str]:
+    asked = subprocess.run(
+        ["git", "check-ignore", "--no-index", "--stdin", "-z"],
+        cwd=repository,
+        input="\0".join(names).encode(),
+        capture_output=True,
+        check=False,
+        env=_environ(),
+    )
+    assert asked.returncode in (0, 1), asked.stderr
+    return {os.fsdecode(one) for one in asked.stdout.split(b"\0") if one}
+
+
+def _environ() -> dict[str, str]:
+    """Git without the settings of the machine."""
+    return {**os.environ, "GIT_CONFIG_NOSYSTEM": "1"}

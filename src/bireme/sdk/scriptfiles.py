@@ -1,0 +1,42 @@
+"""Which files go with a script to a cluster: the list, and its summary in two sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bireme import errors
+from bireme.backends.kubernetes import folders
+from bireme.backends.kubernetes.folders import Folder
+from bireme.sdk.views import ScriptFiles
+
+_MOST_NAMED = 3
+
+
+def of_script(script: str, cwd: Path) -> ScriptFiles:
+    """What `bireme run SCRIPT --on kubernetes` would send."""
+    if not (cwd / script).is_file():
+        raise errors.BadInput(f"there is no script {script} in {cwd}")
+    folder = folders.of_script(script, cwd)
+    return ScriptFiles(
+        script=script,
+        folder=str(folder.root),
+        sent=tuple(one.name for one in folder.files),
+        left_out=folder.left_out,
+        never_sent=folder.secrets,
+    )
+
+
+def sentences(folder: Folder, script: str) -> Iterator[str]:
+    """What is not sent, with the first names of each."""
+    every = f"; `bireme check {script}` lists all" if script.endswith(".py") else ""
+    if folder.left_out:
+        yield f"{len(folder.left_out)} left out by ignore files: {_named(folder.left_out)}{every}"
+    if folder.secrets:
+        named = _named(folder.secrets)
+        yield f"{len(folder.secrets)} never sent, by name keys or credentials: {named}{every}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
