@@ -38,17 +38,13 @@ def _shown(cli: Cli, *words: str) -> str:
     return terminal.shown.replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("words", [("show",), ("wait",), ("logs",), ("logs", "-f"), ("show", "--json")])
-def test_what_a_script_prints_and_raises_does_not_command_the_terminal(
-    cli: Cli, job: str, words: tuple[str, ...]
-) -> None:
-    verb, *options = words
+def test_what_a_script_prints_and_raises_does_not_command_the_terminal(cli: Cli, job: str) -> None:
+    for verb, *options in (("show",), ("wait",), ("logs",), ("logs", "-f"), ("show", "--json")):
+        shown = _shown(cli, verb, job, *options)
 
-    shown = _shown(cli, verb, job, *options)
-
-    assert "gone" in shown
-    assert not _CONTROLS.findall(_COLOUR.sub("", shown))
-    assert ("\x1b[31mred\x1b[0m" in shown) == (verb == "logs")
+        assert "gone" in shown, verb
+        assert not _CONTROLS.findall(_COLOUR.sub("", shown)), verb
+        assert ("\x1b[31mred\x1b[0m" in shown) == (verb == "logs"), verb
 
 
 def test_what_follows_a_job_at_a_terminal_is_clean_too(cli: Cli) -> None:
@@ -62,16 +58,13 @@ def test_what_follows_a_job_at_a_terminal_is_clean_too(cli: Cli) -> None:
     assert not _CONTROLS.findall(_COLOUR.sub("", ours))
 
 
-def test_without_colours_a_terminal_gets_none_of_a_script_either(cli: Cli, job: str) -> None:
+def test_colours_go_where_they_are_wanted_and_a_pipe_gets_the_bytes_of_a_log(cli: Cli, job: str) -> None:
     terminal = Terminal(cli, "logs", job, NO_COLOR="1")
     terminal.ended()
     terminal.close()
 
     assert "red" in terminal.shown
     assert "\x1b" not in terminal.shown
-
-
-def test_a_pipe_gets_the_bytes_of_a_log_as_they_are(cli: Cli, job: str) -> None:
     assert "\x1b[2J\x1b[1;1H" in cli("logs", job).out
     records = [json.loads(line) for line in cli("logs", job, "--json").out.splitlines()]
     assert "\x1b[2J\x1b[1;1H" in records[0]["text"]

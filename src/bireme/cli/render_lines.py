@@ -33,6 +33,7 @@ class Prefixes:
         name = line.replica if self._several_jobs else self._short(line.replica)
         if sidecar:
             name = f"{name}/{line.container}"
+        name = text.plain(name)
         code = self._colours.setdefault(name, text.COLOURS[len(self._colours) % len(text.COLOURS)])
         return f"{text.coloured(f'[{name}]', code, self._colour)} {self.bare(line)}"
 
