@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from bireme.cli import manifests, text, where
 from bireme.cli.opening import as_json, print_json, print_lines, say
-from bireme.sdk import scriptfiles
 from bireme.sdk.places import Backend
 from bireme.sdk.views import CheckedJob, CheckView, ScriptFiles
 
@@ -27,7 +26,7 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
     """
     chosen = where.chosen()
     client = chosen.client()
-    scripts = tuple(scriptfiles.of_script(one, Path.cwd()) for one in more if one.endswith(".py"))
+    scripts = tuple(_files_of(one) for one in more if one.endswith(".py"))
     manifests_given = tuple(one for one in more if not one.endswith(".py"))
     view = CheckView(jobs=(), warnings=())
     if files or manifests_given or not scripts:
@@ -42,6 +41,12 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
         print_lines(_lines(job, client.places.backend))
     for script in view.scripts:
         print_lines(_script(script))
+
+
+def _files_of(script: str) -> ScriptFiles:
+    from bireme.sdk import scriptfiles  # here, because it loads a part of the cluster's backend
+
+    return scriptfiles.of_script(script, Path.cwd())
 
 
 def _script(found: ScriptFiles) -> list[str]:
