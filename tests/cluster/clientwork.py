@@ -44,9 +44,14 @@ def working(kubeconfig: Path, story: Callable[[Api, str], Coroutine[Any, Any, No
             try:
                 await story(api, name)
             finally:
-                await api.delete(path("v1", "namespaces", "", name))
+                await remove(api, path("v1", "namespaces", "", name))
 
     asyncio.run(play())
+
+
+async def remove(api: Api, where: str) -> None:
+    """Deletes whatever is there."""
+    await api.delete(where, uid=(await api.get(where, Settings)).metadata.uid)
 
 
 def with_user(kubeconfig: Path, folder: Path, changes: dict[str, Any]) -> Access:

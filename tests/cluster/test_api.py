@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.api import PATCHES, Api, ApiError
 from bireme.backends.kubernetes.explaining import explained
+from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.errors import BadInput, BadManifest, NoAccess
-from tests.cluster.clientwork import MINE, Settings, crd, told, with_user, working
+from tests.cluster.clientwork import MINE, Settings, crd, remove, told, with_user, working
 
+GONE = "00000000-0000-0000-0000-000000000000"
+"""The uid of an object that had the name before."""
 NO_CERTIFICATE = {"client-certificate-data": None, "client-key-data": None}
 
 
@@ -25,23 +28,39 @@ def test_an_object_lives_from_create_to_delete(kubeconfig: Path) -> None:
 
         one = path("v1", "configmaps", where, "a")
         assert await api.get(one, Settings) == made
-        assert (await api.patch(one, {"data": {"two": "2"}}, Settings)).data == {"one": "1", "two": "2"}
+        ours = Expected(made.metadata.uid)
+        merged = await api.patch(one, {"data": {"two": "2"}}, Settings, meant=ours)
+        assert merged.data == {"one": "1", "two": "2"}
         removing = [{"op": "remove", "path": "/data/one"}]
-        assert (await api.patch(one, removing, Settings, how="json")).data == {"two": "2"}
-        assert (await api.patch(one, {"data": {"three": "3"}}, Settings, how="strategic")).data[
-            "three"
-        ] == "3"
+        assert (await api.patch(one, removing, Settings, meant=ours, how="json")).data == {"two": "2"}
+        three = {"data": {"three": "3"}}
+        assert (await api.patch(one, three, Settings, meant=ours, how="strategic")).data["three"] == "3"
         applied = {"apiVersion": "v1", "kind": "ConfigMap", **told("a", two="two")}
-        assert (await api.patch(one, applied, Settings, how="apply", force="true")).data["two"] == "two"
+        kept = await api.patch(one, applied, Settings, meant=ours, how="apply", force="true")
+        assert kept.data["two"] == "two"
 
-        with pytest.raises(ApiError) as stale:
-            await api.replace(one, {**told("a"), "metadata": {"name": "a", "resourceVersion": "1"}})
-        assert (stale.value.status, stale.value.reason) == (409, "Conflict")
-
-        assert await api.delete(one, uid="00000000-0000-0000-0000-000000000000") is None
+        assert await api.delete(one, uid=GONE) is None
         assert (await api.get(one, Settings)).metadata.uid == made.metadata.uid
         await api.delete(one, uid=made.metadata.uid)
-        assert await api.delete(one) is None
+        assert await api.delete(one, uid=made.metadata.uid) is None
+
+    working(kubeconfig, story)
+
+
+@pytest.mark.parametrize("how", list(PATCHES))
+def test_a_change_that_is_meant_for_another_object_is_refused(kubeconfig: Path, how: str) -> None:
+    async def story(api: Api, where: str) -> None:
+        made = await api.create(path("v1", "configmaps", where), told("a", one="1"), Settings)
+        one = path("v1", "configmaps", where, "a")
+        whole = {"apiVersion": "v1", "kind": "ConfigMap", **told("a", one="2")}
+        body = [{"op": "add", "path": "/data/one", "value": "2"}] if how == "json" else whole
+
+        for meant in (Expected(GONE), Expected(made.metadata.uid, "1"), Expected(GONE, "1")):
+            with pytest.raises(ApiError) as caught:
+                await api.patch(one, body, meant=meant, how=how)
+            assert (caught.value.status, caught.value.reason) == (409, "Conflict")
+
+        assert await api.get(one, Settings) == made
 
     working(kubeconfig, story)
 
@@ -61,14 +80,14 @@ def test_what_is_left_of_a_deleted_object_is_returned(kubeconfig: Path) -> None:
     async def story(api: Api, where: str) -> None:
         maps = path("v1", "configmaps", where)
         held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
-        await api.create(maps, held)
+        uid = (await api.create(maps, held, Settings)).metadata.uid
 
-        left = await api.delete(path("v1", "configmaps", where, "held"), Settings)
+        left = await api.delete(path("v1", "configmaps", where, "held"), Settings, uid=uid)
 
         assert left is not None
         assert left.metadata.deletionTimestamp
         freed = {"metadata": {"finalizers": None}}
-        await api.patch(path("v1", "configmaps", where, "held"), freed)
+        await api.patch(path("v1", "configmaps", where, "held"), freed, meant=Expected(uid))
         with pytest.raises(ApiError, match="not found"):
             await api.get(path("v1", "configmaps", where, "held"))
 
@@ -151,13 +170,14 @@ def test_a_kind_just_made_can_be_used_at_once(kubeconfig: Path) -> None:
         try:
             while not await served(api, things):
                 await asyncio.sleep(0.05)
-            await api.create(things, thing)
+            uid = (await api.create(things, thing, Settings)).metadata.uid
             assert [each async for each in api.watch(things, Settings, timeoutSeconds="1")]
             # The answer to the delete of such an object is a Status: nothing is left.
-            assert await api.delete(path("example.com/v1", plural, where, "a"), Settings) is None
+            assert await api.delete(path("example.com/v1", plural, where, "a"), Settings, uid=uid) is None
         finally:
-            name = f"{plural}.example.com"
-            await api.delete(path("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name))
+            await remove(
+                api, path("apiextensions.k8s.io/v1", "customresourcedefinitions", "", f"{plural}.example.com")
+            )
 
     working(kubeconfig, story)
 

@@ -106,6 +106,85 @@ def test_an_autoscaler_that_a_killed_operator_left_is_removed(jobs: Jobs, runnin
     until(lambda: jobs.names("hpa") == [], "the autoscaler to go")
 
 
+def test_an_autoscaler_of_a_deployment_survives_a_job_of_its_name(jobs: Jobs, running: Operator) -> None:
+    jobs.create(foreign_scaler())
+    jobs.create(elastic())
+    told = until(lambda: waiting(jobs), "the job to say why it waits")
+    assert 'a HorizontalPodAutoscaler named "mnist" exists and is not of this job' in told
+
+    jobs.patch("pytorchjob/mnist", {"spec": {"runPolicy": {"suspend": True}}})
+    jobs.condition("pytorchjob/mnist", "Suspended")
+    step_over(jobs)
+    assert is_foreign(jobs)
+
+    running.kill()
+    running.start()
+    step_over(jobs)
+    assert is_foreign(jobs)
+    jobs.delete("pytorchjob/mnist")
+    until(lambda: "mnist" not in jobs.names("pytorchjobs"), "the job to go")
+    assert is_foreign(jobs)
+
+
+def test_what_took_the_names_of_a_job_s_objects_survives_its_end(jobs: Jobs, running: Operator) -> None:
+    jobs.create(elastic())
+    jobs.run_in_order(*workers(2))
+    until(lambda: jobs.names("hpa") == ["mnist"], "the autoscaler")
+    jobs.plane.asked("-n", jobs.namespace, "delete", "hpa/mnist", "service/mnist-worker-1")
+    jobs.create(foreign_scaler())
+    jobs.create(foreign_service())
+
+    jobs.end("mnist-worker-0", 0)
+    jobs.condition("pytorchjob/mnist", "Succeeded")
+    jobs.pods_are()
+    step_over(jobs)
+
+    assert is_foreign(jobs)
+    assert jobs.names("services") == ["mnist-worker-1"]
+    running.kill()
+    running.start()
+    step_over(jobs)
+    assert is_foreign(jobs)
+    assert jobs.names("services") == ["mnist-worker-1"]
+
+
+def foreign_scaler() -> Json:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "mnist"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "mnist"},
+        "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 5, "metrics": [METRIC]},
+    }
+
+
+def foreign_service() -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "mnist-worker-1"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    }
+
+
+def is_foreign(jobs: Jobs) -> bool:
+    return jobs.names("hpa") == ["mnist"] and "ownerReferences" not in jobs.object("hpa/mnist")["metadata"]
+
+
+def waiting(jobs: Jobs) -> str:
+    told = jobs.object("pytorchjob/mnist").get("status", {}).get("conditions", [])
+    return next((str(one["message"]) for one in told if one["type"] == "Waiting"), "")
+
+
+def step_over(jobs: Jobs) -> None:
+    """Wait until the operator has served a job that was made later than everything else."""
+    name = f"later-{next(_numbers)}"
+    jobs.create(manifest("PyTorchJob", "pytorchReplicaSpecs", name=name, Master=None))
+    until(lambda: f"{name}-master-0" in jobs.pods(), "the later job")
+    jobs.plane.asked("-n", jobs.namespace, "delete", f"pytorchjob/{name}")
+    until(lambda: f"{name}-master-0" not in jobs.names("services"), "the later job's service to go")
+
+
 def replicas(jobs: Jobs) -> int:
     specs = jobs.object("pytorchjob/mnist")["spec"]["pytorchReplicaSpecs"]
     return int(specs["Worker"]["replicas"])

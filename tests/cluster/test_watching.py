@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.watching import Cache
 from bireme.errors import BadInput
-from tests.cluster.clientwork import MINE, Settings, at_port, crd, line, told, working
+from tests.cluster.clientwork import MINE, Settings, at_port, crd, line, remove, told, working
 
 Told = list[tuple[Settings | None, Settings | None]]
 
@@ -48,9 +49,9 @@ def test_the_changes_of_others_are_told_in_order(kubeconfig: Path) -> None:
         async with caching(api, maps) as (cache, news):
             await cache.synced()
             assert names(cache) == {"before"}
-            await api.create(maps, told("a", step="1"))
-            await api.patch(one, {"data": {"step": "2"}})
-            await api.delete(one)
+            made = await api.create(maps, told("a", step="1"), Settings)
+            await api.patch(one, {"data": {"step": "2"}}, meant=Expected(made.metadata.uid))
+            await api.delete(one, uid=made.metadata.uid)
             await until(lambda: len(news) == 4)
 
         steps = [(old and old.data.get("step"), new and new.data.get("step")) for old, new in news[1:]]
@@ -88,11 +89,12 @@ def test_a_selector_is_the_servers_work(kubeconfig: Path) -> None:
         async with caching(api, maps, labels="team=x") as (cache, _):
             await cache.synced()
             await api.create(maps, told("other", {"team": "y"}))
-            await api.create(maps, told("a", {"team": "x"}))
+            made = await api.create(maps, told("a", {"team": "x"}), Settings)
+            meant = Expected(made.metadata.uid)
             await until(lambda: names(cache) == {"a"})
-            await api.patch(one, {"metadata": {"labels": {"team": "y"}}})
+            await api.patch(one, {"metadata": {"labels": {"team": "y"}}}, meant=meant)
             await until(lambda: names(cache) == set())
-            await api.patch(one, {"metadata": {"labels": {"team": "x"}}})
+            await api.patch(one, {"metadata": {"labels": {"team": "x"}}}, meant=meant)
             await until(lambda: names(cache) == {"a"})
 
     working(kubeconfig, story)
@@ -113,7 +115,7 @@ def test_what_happens_while_the_line_is_cut_is_known_after_it_is_mended(
                     wire.cut()
                     await api.create(maps, told(f"new{round}"))
                     if round == 2:
-                        await api.delete(path("v1", "configmaps", where, "doomed"))
+                        await remove(api, path("v1", "configmaps", where, "doomed"))
                     wire.mend()
                     await until(lambda name=f"new{round}": name in names(cache))  # type: ignore[misc]
                 expected = {"kept", *(f"new{round}" for round in range(5))}
@@ -147,7 +149,7 @@ def test_a_kind_is_watched_from_the_moment_it_is_installed(kubeconfig: Path) -> 
                 await api.create(things, thing)
                 await until(lambda: names(cache) == {"a"})
             finally:
-                await api.delete(f"{definitions}/{made['metadata']['name']}")
+                await remove(api, f"{definitions}/{made['metadata']['name']}")
 
     working(kubeconfig, story)
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from bireme import errors
 from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.meaning import ByName, Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.model.job import Kind
 from bireme.operator import crds, installation, rivals
@@ -125,11 +126,17 @@ async def uninstall(api: Api, settings: Settings, *, keep_crds: bool = False) ->
 
 async def _apply(api: Api, wanted: Object, wish: Wish) -> Done:
     before = await _get(api, wanted)
+    if before is not None and not rivals.is_ours(before) and not wish.adopt:
+        raise errors.BadInput(
+            f"somebody else has made {wanted['kind']} {_name(wanted)}",
+            hint="delete it, or take it over: bireme install --adopt",
+        )
+    meant = Expected(_metadata(before, "uid")) if before is not None else ByName.INSTALLS
     query = {"fieldManager": MANAGER} | ({"force": "true"} if wish.adopt else {})
     if wish.dry_run:
         query["dryRun"] = "All"
     try:
-        after: Object = await api.patch(_path(wanted), wanted, how="apply", **query)
+        after: Object = await api.patch(_path(wanted), wanted, meant=meant, how="apply", **query)
     except ApiError as error:
         if error.status != 409:
             raise
@@ -149,7 +156,7 @@ async def _delete(api: Api, one: Object) -> Done:
         return _done(one, Outcome.ABSENT)
     if not rivals.is_ours(there):
         return _done(one, Outcome.KEPT)
-    gone = await api.delete(_path(one))
+    gone = await api.delete(_path(one), uid=_metadata(there, "uid"))
     return _done(one, Outcome.ABSENT if gone is None else Outcome.DELETED)
 
 
@@ -248,9 +255,10 @@ async def _remind(api: Api, definition: Object, version: str) -> None:
     that write, because only `Terminating` differs. Until somebody changes anything else, nothing happens.
     """
     try:
-        await api.patch(_path(definition), {"metadata": {"annotations": {_REMINDER: version}}})
+        change = {"metadata": {"annotations": {_REMINDER: version}}}
+        await api.patch(_path(definition), change, meant=Expected(_metadata(definition, "uid"), version))
     except ApiError as error:
-        if error.status != 404:
+        if error.status not in (404, 409):  # It went, or the server has looked at it since.
             raise
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.views import Meta
 
@@ -136,8 +137,8 @@ class Leadership:
         return await self._won(self._api.create(self._all, body, Lease))
 
     async def _write(self, lease: Lease, spec: dict[str, Any]) -> bool:
-        body = {"metadata": {"resourceVersion": lease.metadata.resourceVersion}, "spec": spec}
-        return await self._won(self._api.patch(self._one, body, Lease))
+        meant = Expected(lease.metadata.uid, lease.metadata.resourceVersion)
+        return await self._won(self._api.patch(self._one, {"spec": spec}, Lease, meant=meant))
 
     async def _won(self, writing: Any) -> bool:  # Any: an awaitable of a Lease
         try:

@@ -16,6 +16,7 @@ from bireme import errors, kinds
 from bireme.backends.kubernetes import jobviews, statuses
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.jobviews import JobObject
+from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.scoped import Scoped
 from bireme.backends.kubernetes.views import Named
@@ -171,13 +172,13 @@ class ClusterStore:
 
     async def _write(self, key: str, before: Stored, status: Status) -> None:
         where = self._where(key, "status")
-        # The version that was read makes a write upon a newer one a conflict.
         patch = [
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": before.version},
-            {"op": "add", "path": "/status", "value": statuses.written(before.job, status, self._clock())},
+            {"op": "add", "path": "/status", "value": statuses.written(before.job, status, self._clock())}
         ]
+        # The version that was read makes a write upon a newer one a conflict.
+        meant = Expected(before.job.uid, before.version)
         try:
-            written = await self._api.patch(where, patch, JobObject, how="json")
+            written = await self._api.patch(where, patch, JobObject, meant=meant, how="json")
         except ApiError as error:
             self._doubtful.add(key)
             if error.status in (404, 409):

@@ -71,9 +71,12 @@ class Front:
     def _patch(self, who: str, about: Target, request: Request) -> Tree:
         plural, key = _place(about)
         before = self._server.get(plural, key)
-        if not request.content_type.startswith("application/json-patch"):
-            return self._server.write(plural, key, _merged(before, _body(request)))
-        after = _patched(before, _operations(request))
+        is_json = request.content_type.startswith("application/json-patch")
+        after = _patched(before, _operations(request)) if is_json else _merged(before, _body(request))
+        if after["metadata"]["uid"] != before["metadata"]["uid"]:
+            raise Refused(409, "Conflict", f"Precondition failed: UID in precondition: {plural}")
+        if not is_json:
+            return self._server.write(plural, key, after)
         if after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]:
             raise Refused(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{key[1]}"')
         if about.resource.endswith("/status"):

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from bireme.backends.kubernetes.api import LONGEST_LINE, Api, ApiError
 from bireme.backends.kubernetes.failures import DISCONNECTED, UNREACHABLE, UNREADABLE
+from bireme.backends.kubernetes.meaning import ByName, Expected
 from tests.unit.kubernetes_client.server import (
     PODS,
     Handler,
@@ -58,17 +59,19 @@ def test_every_verb_has_its_method_body_and_query() -> None:
         handler, seen = first(good)
         async with serving(handler) as where, Api(where) as api:
             await api.create(PODS, thing("a", 0), Thing, dryRun="All")
-            await api.replace(f"{PODS}/a", b'{"raw": 1}')
-            await api.patch(f"{PODS}/a/status", {"status": {}})
-            await api.patch(f"{PODS}/a", {}, how="apply", force="true")
+            await api.create(PODS, b'{"raw": 1}')
+            await api.patch(f"{PODS}/a/status", {"status": {}}, meant=Expected("u", "7"))
+            await api.patch(f"{PODS}/a", {}, meant=ByName.INSTALLS, how="apply", force="true")
             await api.delete(f"{PODS}/a", uid="u", grace=0, propagation="Background")
             counted = dict(api.requests)
         bodies = [json.loads(await each.read()) for each in seen]
 
-        assert [each.method for each in seen] == ["POST", "PUT", "PATCH", "PATCH", "DELETE"]
+        assert [each.method for each in seen] == ["POST", "POST", "PATCH", "PATCH", "DELETE"]
         assert seen[0].query == {"dryRun": "All"}
         assert bodies[0] == tree(thing("a", 0))
         assert bodies[1] == {"raw": 1}
+        assert bodies[2] == {"status": {}, "metadata": {"uid": "u", "resourceVersion": "7"}}
+        assert bodies[3] == {}
         assert seen[2].content_type == "application/merge-patch+json"
         assert seen[3].content_type == "application/apply-patch+yaml"
         assert seen[3].query == {"force": "true", "fieldManager": "bireme"}
@@ -76,8 +79,7 @@ def test_every_verb_has_its_method_body_and_query() -> None:
         assert bodies[4]["gracePeriodSeconds"] == 0
         assert bodies[4]["propagationPolicy"] == "Background"
         assert counted == {
-            "POST pods": 1,
-            "PUT pods": 1,
+            "POST pods": 2,
             "PATCH pods/status": 1,
             "PATCH pods": 1,
             "DELETE pods": 1,
@@ -116,7 +118,7 @@ def test_failures_of_the_server_are_tried_again(code: int) -> None:
     async def story() -> None:
         handler, seen = first(lambda: status(code, "InternalError"), lambda: status(code, "x"), good)
         async with serving(handler) as where, Api(where) as api:
-            assert await api.patch(f"{PODS}/a", {}, Thing) == thing("a", 7)
+            assert await api.patch(f"{PODS}/a", {}, Thing, meant=Expected("u")) == thing("a", 7)
         assert len(seen) == 3
 
     run(story())
@@ -185,7 +187,7 @@ def test_a_json_patch_whose_answer_was_lost_is_not_sent_again() -> None:
         handler, seen = dropping(1)
         async with serving(handler) as where, Api(where) as api:
             with pytest.raises(ApiError) as caught:
-                await api.patch(f"{PODS}/a", [], how="json")
+                await api.patch(f"{PODS}/a", [], meant=Expected("u"), how="json")
         assert caught.value.reason == DISCONNECTED
         assert seen == ["PATCH"]
 
@@ -238,6 +240,19 @@ def test_an_answer_of_something_else_is_unreadable() -> None:
     run(story())
 
 
+def test_nothing_is_deleted_or_changed_without_a_uid() -> None:
+    async def story() -> None:
+        handler, seen = first(good)
+        async with serving(handler) as where, Api(where) as api:
+            with pytest.raises(ValueError, match="the uid of the object"):
+                await api.delete(f"{PODS}/a", uid="")
+            with pytest.raises(ValueError, match="the uid of the object"):
+                await api.patch(f"{PODS}/a", {}, meant=Expected(""))
+        assert seen == []
+
+    run(story())
+
+
 def test_what_was_gone_already_is_not_an_error_of_delete() -> None:
     other = "Precondition failed: UID in precondition: u, UID in object meta: v"
     said = "the UID in the precondition (u) does not match the UID in record (v)"
@@ -252,13 +267,13 @@ def test_what_was_gone_already_is_not_an_error_of_delete() -> None:
             good,
         )
         async with serving(handler) as where, Api(where) as api:
-            assert await api.delete(f"{PODS}/a") is None
+            assert await api.delete(f"{PODS}/a", uid="u") is None
             assert await api.delete(f"{PODS}/a", uid="u") is None
             assert await api.delete(f"{PODS}/a", uid="u") is None
             with pytest.raises(ApiError, match="busy"):
                 await api.delete(f"{PODS}/a", uid="u")
-            assert await api.delete(f"{PODS}/a", Thing) is None
-            assert await api.delete(f"{PODS}/a", Thing) == thing("a", 7)
+            assert await api.delete(f"{PODS}/a", Thing, uid="u") is None
+            assert await api.delete(f"{PODS}/a", Thing, uid="u") == thing("a", 7)
 
     run(story())
 

@@ -13,6 +13,7 @@ import msgspec
 from bireme.backends.kubernetes.access import Access
 from bireme.backends.kubernetes.answers import Bookmark, Change, Listing, change, decoded, listed
 from bireme.backends.kubernetes.failures import ApiError as ApiError
+from bireme.backends.kubernetes.meaning import Expected, Meant, guarded, other_uid
 from bireme.backends.kubernetes.sending import PATIENCE, Request, Wire
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Api:
     Too many requests (429, after the wait that the server names), failures of the server (500, 502, 503, 504)
     and broken connections are tried again for `patience` seconds where that is harmless. A create that was
     sent twice may answer 409 AlreadyExists. JSON patches are not sent twice. All else is an ApiError.
+
+    Nothing is changed or deleted by its name alone (`meaning`), and nothing is ever replaced as a whole.
 
     Parameters of the query are given by their names: `labelSelector="app=x"`, `dryRun="All"`.
     """
@@ -75,31 +78,36 @@ class Api:
         return await self._call(Request("POST", path, query, _encoded(body)), type)
 
     @overload
-    async def replace(self, path: str, body: object, **query: str) -> Tree: ...
-    @overload
-    async def replace(self, path: str, body: object, type: type[T], **query: str) -> T: ...
-    async def replace(self, path: str, body: object, type: Any = dict, **query: str) -> Any:
-        """Replaces an object; with a resourceVersion in it, only if nobody changed it since."""
-        return await self._call(Request("PUT", path, query, _encoded(body)), type)
-
-    @overload
-    async def patch(self, path: str, body: object, *, how: str = "merge", **query: str) -> Tree: ...
+    async def patch(
+        self, path: str, body: object, *, meant: Meant, how: str = "merge", **query: str
+    ) -> Tree: ...
     @overload
     async def patch(
-        self, path: str, body: object, type: type[T], *, how: str = "merge", **query: str
+        self, path: str, body: object, type: type[T], *, meant: Meant, how: str = "merge", **query: str
     ) -> T: ...
     async def patch(
-        self, path: str, body: object, type: Any = dict, *, how: str = "merge", **query: str
+        self, path: str, body: object, type: Any = dict, *, meant: Meant, how: str = "merge", **query: str
     ) -> Any:
-        """Changes an object by a patch: merge, json, strategic, or apply, which also creates."""
+        """Changes an object by a patch: merge, json, strategic, or apply, which also creates.
+
+        Where another object than the one that is meant has the name by now, nothing is changed: the error is
+        a 409, the same as where it was changed since.
+        """
         if how == "apply":
             query.setdefault("fieldManager", FIELD_MANAGER)
-        request = Request("PATCH", path, query, _encoded(body), PATCHES[how], repeatable=how != "json")
-        return await self._call(request, type)
+        encoded = _encoded(guarded(body, how, meant))
+        request = Request("PATCH", path, query, encoded, PATCHES[how], repeatable=how != "json")
+        try:
+            return await self._call(request, type)
+        except ApiError as error:
+            if other_uid(error):
+                text = f"another object has this name by now: {error.message}"
+                raise ApiError(409, "Conflict", text, error.details, source=error.source) from error
+            raise
 
     @overload
     async def delete(
-        self, path: str, *, uid: str = "", grace: int | None = None, propagation: str = "", **query: str
+        self, path: str, *, uid: str, grace: int | None = None, propagation: str = "", **query: str
     ) -> Tree | None: ...
     @overload
     async def delete(
@@ -107,7 +115,7 @@ class Api:
         path: str,
         type: type[T],
         *,
-        uid: str = "",
+        uid: str,
         grace: int | None = None,
         propagation: str = "",
         **query: str,
@@ -117,21 +125,21 @@ class Api:
         path: str,
         type: Any = dict,
         *,
-        uid: str = "",
+        uid: str,
         grace: int | None = None,
         propagation: str = "",
         **query: str,
     ) -> Any:
-        """Deletes an object and returns what is left of it, or None if it was gone already.
+        """Deletes the object with this uid and returns what is left of it, or None if it was gone already.
 
-        With a uid, an object of the same name with another uid is left alone, and counts as gone. Where the
-        answer is not the object but only says that it is gone, a caller who asked for a type gets None too.
+        An object of the same name with another uid is left alone, and counts as gone. Where the answer is not
+        the object but only says that it is gone, a caller that asked for a type gets None too.
         """
-        options = _deletion(uid, grace, propagation)
+        options = _deletion(Expected(uid), grace, propagation)
         try:
             answer = await self._call(Request("DELETE", path, query, _encoded(options)), msgspec.Raw)
         except ApiError as error:
-            if error.status == 404 or (uid and error.status == 409 and _other_uid(error.message)):
+            if error.status == 404 or other_uid(error):
                 return None
             raise
         if type is not dict and decoded(answer, _Kind).kind == "Status":
@@ -235,15 +243,8 @@ def _encoded(body: object) -> bytes:
     return body if isinstance(body, bytes) else msgspec.json.encode(body)
 
 
-def _other_uid(message: str) -> bool:
-    """The reason Conflict alone may mean other things."""
-    return "UID in the precondition" in message or "UID in precondition" in message
-
-
-def _deletion(uid: str, grace: int | None, propagation: str) -> Tree:
-    options: Tree = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if uid:
-        options["preconditions"] = {"uid": uid}
+def _deletion(meant: Expected, grace: int | None, propagation: str) -> Tree:
+    options: Tree = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": meant.uid}}
     if grace is not None:
         options["gracePeriodSeconds"] = grace
     if propagation:

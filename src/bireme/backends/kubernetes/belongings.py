@@ -12,6 +12,7 @@ import msgspec
 
 from bireme.backends.kubernetes import autoscaling
 from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.views import Named
 from bireme.model.job import Job
@@ -34,27 +35,30 @@ _MADE_ONCE = ("Secret", "Service", "ServiceAccount", "RoleBinding")
 class Belongings:
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._services: dict[str, set[str]] = {}
+        self._services: dict[str, dict[str, str]] = {}
+        """The uid of each service, by its job's uid and by name."""
         self._kept: dict[str, bytes] = {}
-        self._scalers: dict[str, bytes] = {}
+        self._scalers: dict[str, tuple[bytes, str]] = {}
+        """What each autoscaler says, and its uid."""
         self._unscaled: set[str] = set()
         """Jobs whose autoscaler is known to be gone; an operator before us may have left one of any other."""
 
     def forget(self, uid: str) -> None:
-        for known in (self._services, self._kept, self._scalers):
-            known.pop(uid, None)
+        self._services.pop(uid, None)
+        self._kept.pop(uid, None)
+        self._scalers.pop(uid, None)
         self._unscaled.discard(uid)
 
     async def make_service(self, job: Job, service: Object) -> None:
-        made = self._services.setdefault(job.uid, set())
+        made = self._services.setdefault(job.uid, {})
         name = service["metadata"]["name"]
         if name not in made:
-            await make(self._api, job, service)
-            made.add(name)
+            made[name] = await make(self._api, job, service)
 
     async def drop_service(self, job: Job, name: str) -> None:
-        await self._api.delete(path("v1", "services", job.namespace, name), Named)
-        self._services.get(job.uid, set()).discard(name)
+        known = self._services.get(job.uid, {})
+        await self._drop(job, path("v1", "services", job.namespace, name), known.get(name, ""))
+        known.pop(name, None)
 
     async def keep(self, job: Job, objects: list[Object]) -> ApiError | None:
         """Make what is missing and change what differs; returns the first refusal."""
@@ -73,9 +77,8 @@ class Belongings:
                 await self.drop_autoscaler(job)
             return
         digest = msgspec.json.encode(scaler)
-        if self._scalers.get(job.uid) != digest:
-            await make(self._api, job, scaler)
-            self._scalers[job.uid] = digest
+        if self._scalers.get(job.uid, (b"", ""))[0] != digest:
+            self._scalers[job.uid] = digest, await make(self._api, job, scaler)
             self._unscaled.discard(job.uid)
 
     def has_autoscaler(self, job: Job) -> bool:
@@ -84,9 +87,25 @@ class Belongings:
     async def drop_autoscaler(self, job: Job) -> None:
         if self.has_autoscaler(job):
             where = path(autoscaling.API_VERSION, autoscaling.PLURAL, job.namespace, job.name)
-            await self._api.delete(where, Named)
+            await self._drop(job, where, self._scalers.get(job.uid, (b"", ""))[1])
             self._scalers.pop(job.uid, None)
             self._unscaled.add(job.uid)
+
+    async def _drop(self, job: Job, where: str, uid: str) -> None:
+        """Delete an object of the job; one that an operator before us made is looked at first."""
+        found = uid or await self._own(job, where)
+        if found:
+            await self._api.delete(where, Named, uid=found)
+
+    async def _own(self, job: Job, where: str) -> str:
+        """The uid of an object of the job; empty where there is none, or somebody else's."""
+        try:
+            found = await self._api.get(where, Named)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return ""
+        return found.metadata.uid if _is_of(found, job) else ""
 
     async def _keep_objects(self, job: Job, objects: list[Object]) -> None:
         digest = msgspec.json.encode([one for one in objects if one["kind"] != "Secret"])
@@ -97,29 +116,37 @@ class Belongings:
         self._kept[job.uid] = digest
 
 
-async def make(api: Api, job: Job, wanted: Object) -> None:
-    """Make an object of the job, or change the one that is there; somebody else's is left alone."""
+async def make(api: Api, job: Job, wanted: Object) -> str:
+    """Make an object of the job, or change the one that is there; returns its uid.
+
+    Somebody else's object is left alone, and refused.
+    """
     try:
-        await api.create(_where(wanted), wanted, Named)
-        return
+        return (await api.create(_where(wanted), wanted, Named)).metadata.uid
     except ApiError as error:
         if error.status != 409:
             raise
     if wanted["kind"] == "ServiceAccount":
-        return  # A template may name one that others use as well.
+        return ""  # A template may name one that others use as well.
     name = wanted["metadata"]["name"]
     found = await api.get(_where(wanted, name), Named)
-    owner = found.metadata.controller
-    if owner is None or owner.uid != job.uid:
+    if not _is_of(found, job):
         raise foreign(wanted["kind"], name)
+    uid = found.metadata.uid
     if wanted["kind"] not in _MADE_ONCE:
-        await api.patch(_where(wanted, name), wanted, Named)
+        await api.patch(_where(wanted, name), wanted, Named, meant=Expected(uid))
+    return uid
 
 
 def foreign(kind: str, name: str) -> ApiError:
     what = f'a {kind} named "{name}" exists and is not of this job'
     text = f"{what}: delete it, or give the job another name"
     return ApiError(409, "AlreadyExists", text, {})
+
+
+def _is_of(found: Named, job: Job) -> bool:
+    owner = found.metadata.controller
+    return owner is not None and owner.uid == job.uid
 
 
 def _where(one: Object, name: str = "") -> str:

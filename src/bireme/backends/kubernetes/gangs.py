@@ -11,6 +11,7 @@ from bireme import errors
 from bireme.backends.kubernetes import podgroups
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.belongings import foreign
+from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.scoped import Scoped
 from bireme.backends.kubernetes.views import Meta, Named, PodGroup
@@ -95,13 +96,15 @@ class Gangs:
 
     async def ask_again(self, job: Job, now: float) -> float | None:
         """Have a group that was turned away looked at anew; says when that is to be done again."""
-        if self._groups is None or self._scheduler == podgroups.VOLCANO or not self.holds(job):
+        group = self._group(job)
+        if self._groups is None or self._scheduler == podgroups.VOLCANO or group is None:
             return None  # Volcano looks every second.
         due = self._asked.setdefault(job.uid, now) + ASK_AGAIN
         if now < due:
             return due
         change = {"metadata": {"annotations": {ASKED: str(int(now))}}}
-        self._groups.learn(await self._api.patch(self._where(job, job.name), change, PodGroup))
+        where, meant = self._where(job, job.name), Expected(group.metadata.uid)
+        self._groups.learn(await self._api.patch(where, change, PodGroup, meant=meant))
         self._asked[job.uid] = now
         return now + ASK_AGAIN
 
@@ -113,16 +116,19 @@ class Gangs:
         return found if found is not None and _owner(found) == job.uid else None
 
     async def _make(self, job: Job, group: dict[str, Any]) -> PodGroup:
-        if self._group(job) is None:
+        found = self._group(job)
+        if found is None:
             try:
                 return await self._api.create(self._where(job), group, PodGroup)
             except ApiError as error:
                 if error.status != 409:
                     raise
-            if _owner(await self._api.get(self._where(job, job.name), PodGroup)) != job.uid:
+            found = await self._api.get(self._where(job, job.name), PodGroup)
+            if _owner(found) != job.uid:
                 raise foreign("PodGroup", job.name)
         group["spec"].pop("queue", None)  # It stays in the queue that it stands in.
-        return await self._api.patch(self._where(job, job.name), group, PodGroup)
+        meant = Expected(found.metadata.uid)
+        return await self._api.patch(self._where(job, job.name), group, PodGroup, meant=meant)
 
     async def _priorities(self) -> dict[str, int]:
         try:

@@ -15,6 +15,7 @@ from bireme import kinds
 from bireme.backends.kubernetes import labels, shipping
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.jobviews import GROUP, JobObject, plural
+from bireme.backends.kubernetes.meaning import ByName, Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.shipping import MANAGED
 from bireme.backends.kubernetes.views import Meta, Pod
@@ -210,19 +211,20 @@ async def apply(api: Api, body: Object, namespace: str, *, dry_run: bool = False
         body = {**body, "metadata": {**body["metadata"], "namespace": there}}
     where = path(body["apiVersion"], resource.name, there, name)
     query = {"dryRun": "All"} if dry_run else {}
-    await api.patch(where, body, how="apply", force="true", **query)
+    await api.patch(where, body, meant=ByName.USERS_MANIFEST, how="apply", force="true", **query)
     return f"{body['kind']} {name}"
 
 
 async def suspend(api: Api, one: JobObject, wish: bool) -> None:
     """Puts a job aside, or lets it go on."""
     change = {"suspend": wish} if one.kind == Kind.BATCH else {"runPolicy": {"suspend": wish}}
-    await api.patch(_path(one), {"spec": change}, JobObject)
+    await api.patch(_path(one), {"spec": change}, JobObject, meant=Expected(one.metadata.uid))
 
 
 async def scale(api: Api, one: JobObject, replicas: Mapping[str, int]) -> None:
     """Changes how many replicas roles have; the roles are named as in labels."""
-    await api.patch(_path(one), {"spec": _scaled(one, replicas)}, JobObject)
+    change = {"spec": _scaled(one, replicas)}
+    await api.patch(_path(one), change, JobObject, meant=Expected(one.metadata.uid))
 
 
 async def delete(api: Api, one: JobObject) -> None:
@@ -247,18 +249,25 @@ async def own_maps(api: Api, one: JobObject, maps: Iterable[Object]) -> None:
         "name": one.metadata.name,
         "uid": one.metadata.uid,
     }
-    change = {"metadata": {"ownerReferences": [owner]}}
     for each in maps:
-        where = path("v1", "configmaps", one.metadata.namespace, each["metadata"]["name"])
         try:
-            await api.patch(where, change, how="strategic")
+            await _own_map(api, each, owner)
         except ApiError as error:
-            if error.status != 404:
+            if error.status not in (404, 409):
                 raise
             # It went with the last job that used it, a moment ago. Its name stands in the job by now; were
             # it taken again by something else, the replicas would refuse to run that.
             await _create_map(api, each)
-            await api.patch(where, change, how="strategic")
+            await _own_map(api, each, owner)
+
+
+async def _own_map(api: Api, one: Object, owner: Object) -> None:
+    """Lets a ConfigMap go with the job; one that somebody else has put in its place is left alone."""
+    where = path("v1", "configmaps", one["metadata"]["namespace"], one["metadata"]["name"])
+    found = await api.get(where)
+    if shipping.is_same_map(found, one):
+        change = {"metadata": {"ownerReferences": [owner]}}
+        await api.patch(where, change, meant=Expected(found["metadata"]["uid"]), how="strategic")
 
 
 async def drop_maps(api: Api, maps: Iterable[Object]) -> None:
