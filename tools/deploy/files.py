@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import yaml
+from msgspec.structs import replace
 
 from bireme.operator import crds, installation
 from bireme.operator.installation import Object, Settings
@@ -24,9 +25,12 @@ def files() -> dict[str, str]:
         ),
         "operator.yaml": _text("The operator, and its metrics.", *installation.workload(settings)),
     }
+    # Whoever wants it applies it beside the others: it is worth nothing where no network enforces it.
+    policy = installation.network(replace(settings, network_policy=True))
     return {
         **definitions,
         **parts,
+        "network-policy.yaml": _text("Keeps others away from the operator's ports.", *policy),
         "crds/kustomization.yaml": _kustomization("Only the job kinds.", [one[5:] for one in definitions]),
         "kustomization.yaml": _kustomization(
             "Everything: kubectl apply -k deploy", ["crds", *parts], namespace=settings.namespace

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from bireme.operator import installation
+from bireme import errors
+from bireme.model.job import Kind
+from bireme.operator import crds, installation
 
 T = TypeVar("T")
 
@@ -25,6 +27,19 @@ context = click.option(
 kubeconfig = click.option(
     "--kubeconfig", metavar="FILE", help="As kubectl takes it.  [default: what kubectl uses]"
 )
+
+
+def kinds(chosen: tuple[str, ...]) -> tuple[Kind, ...]:
+    """The kinds that were named, in whatever case; all that an operator serves where none was."""
+    known = {str(kind).lower(): kind for kind in crds.KINDS}
+    for one in chosen:
+        if one.lower() not in known:
+            raise errors.BadInput(
+                f"{one} is not a kind that the operator serves",
+                hint="choose among " + ", ".join(str(kind) for kind in crds.KINDS),
+            )
+    wanted = {one.lower() for one in chosen}
+    return tuple(kind for name, kind in known.items() if name in wanted) or crds.KINDS
 
 
 def carry_out(asking: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is asyncio's affair

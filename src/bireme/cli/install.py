@@ -13,6 +13,8 @@ from bireme.operator.installation import Settings
 @click.command("install", short_help="Install the operator and the job kinds into a cluster.")
 @cluster_options.home
 @click.option("--image", metavar="IMAGE", help=f"Of the operator.  [default: {installation.IMAGE}]")
+@click.option("--kind", "chosen", multiple=True, metavar="KIND", help="Serve only this kind; repeatable.")
+@click.option("--network-policy", is_flag=True, help="Keep others away from the operator's ports.")
 @click.option("--crds-only", is_flag=True, help="Only the definitions of the job kinds, no operator.")
 @click.option("--adopt", is_flag=True, help="Take over what somebody else has defined or changed.")
 @click.option("--dry-run", is_flag=True, help="Let the cluster check everything, and change nothing.")
@@ -22,6 +24,8 @@ from bireme.operator.installation import Settings
 def command(
     namespace: str,
     image: str | None,
+    chosen: tuple[str, ...],
+    network_policy: bool,
     crds_only: bool,
     adopt: bool,
     dry_run: bool,
@@ -36,7 +40,8 @@ def command(
     from bireme.backends.kubernetes import access, api  # here, because they need an extra
     from bireme.operator import installing
 
-    settings = Settings(namespace, image or installation.IMAGE)
+    kinds = cluster_options.kinds(chosen)
+    settings = Settings(namespace, image or installation.IMAGE, kinds, network_policy)
     wish = installing.Wish(settings, crds_only=crds_only, adopt=adopt, dry_run=dry_run)
 
     async def every() -> list[installing.Done]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bireme import errors
+from bireme.cli import cluster_options
 
 
 @click.command(name="operator")
@@ -23,7 +23,9 @@ from bireme import errors
 )
 @click.option("--cluster-domain", default="", metavar="DOMAIN", help="Written into qualified names if given.")
 @click.option("--health-port", default=8081, show_default=True, help="0 for none.")
+@click.option("--health-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS")
 @click.option("--metrics-port", default=8080, show_default=True, help="0 for none.")
+@click.option("--metrics-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS")
 def command(
     kubeconfig: str | None,
     context: str | None,
@@ -34,28 +36,23 @@ def command(
     gang_scheduler_name: str,
     cluster_domain: str,
     health_port: int,
+    health_bind: str,
     metrics_port: int,
+    metrics_bind: str,
 ) -> None:
     """Carry on every job of a cluster, until told to stop."""
     from bireme.backends.kubernetes import access  # here, because they need an extra
     from bireme.backends.kubernetes.backend import Settings
     from bireme.operator import running
-    from bireme.operator.controller import KINDS, Scope
+    from bireme.operator.controller import Scope
+    from bireme.operator.serving import Listens
 
-    known = {str(kind).lower(): kind for kind in KINDS}
-    for one in chosen:
-        if one.lower() not in known:
-            raise errors.BadInput(
-                f"{one} is not a kind that the operator serves",
-                hint="choose among " + ", ".join(str(kind) for kind in KINDS),
-            )
-    kinds = tuple(known[one.lower()] for one in chosen) or KINDS
     options = running.Options(
-        scope=Scope(namespaces, kinds),
+        scope=Scope(namespaces, cluster_options.kinds(chosen)),
         settings=Settings(cluster_domain, gang_scheduler_name),
         lead=leader_elect,
         lease_namespace=lease_namespace,
-        health_port=health_port,
-        metrics_port=metrics_port,
+        health=Listens(health_bind, health_port),
+        metrics=Listens(metrics_bind, metrics_port),
     )
     running.serve(access.find(kubeconfig=kubeconfig, context=context), options)

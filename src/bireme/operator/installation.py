@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bireme import __version__
+from bireme.model.job import Kind
 from bireme.operator import crds
 
 NAME = "bireme-operator"
@@ -13,9 +14,13 @@ IMAGE = f"bireme-operator:{__version__}"
 METRICS_PORT = 8080
 HEALTH_PORT = 8081
 
+METRICS_LABEL = "bireme.io/metrics"
+"""With the value `allowed` on a namespace, its pods may read the metrics behind the NetworkPolicy."""
+
 Object = dict[str, object]
 
 _RBAC = "rbac.authorization.k8s.io/v1"
+_SELECTOR = {"app.kubernetes.io/name": NAME}
 _USER = 65532
 """Nobody in particular: the number that images without users use for one."""
 
@@ -25,6 +30,10 @@ class Settings(Struct, frozen=True):
 
     namespace: str = NAMESPACE
     image: str = IMAGE
+    kinds: tuple[Kind, ...] = crds.KINDS
+    """Those that the operator serves; its rights go no further."""
+    network_policy: bool = False
+    """Whether a NetworkPolicy keeps others away from the operator's ports."""
 
 
 def namespace(settings: Settings) -> Object:
@@ -42,7 +51,7 @@ def rights(settings: Settings) -> list[Object]:
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": settings.namespace}
     return [
         _object("v1", "ServiceAccount", NAME, settings),
-        _object(_RBAC, "ClusterRole", NAME, rules=_cluster_rules()),
+        _object(_RBAC, "ClusterRole", NAME, rules=_cluster_rules(settings.kinds)),
         _object(_RBAC, "ClusterRoleBinding", NAME, roleRef=_role_ref("ClusterRole"), subjects=[subject]),
         _object(_RBAC, "Role", NAME, settings, rules=_own_rules()),
         _object(_RBAC, "RoleBinding", NAME, settings, roleRef=_role_ref("Role"), subjects=[subject]),
@@ -53,8 +62,7 @@ def rights(settings: Settings) -> list[Object]:
 
 def workload(settings: Settings) -> list[Object]:
     """The operator itself, and the Service behind which its metrics are."""
-    selector = {"app.kubernetes.io/name": NAME}
-    template = {"metadata": {"labels": {**crds.OURS, **selector}}, "spec": _pod(settings)}
+    template = {"metadata": {"labels": {**crds.OURS, **_SELECTOR}}, "spec": _pod(settings)}
     port = {"name": "metrics", "port": METRICS_PORT, "targetPort": "metrics"}
     return [
         _object(
@@ -62,15 +70,27 @@ def workload(settings: Settings) -> list[Object]:
             "Deployment",
             NAME,
             settings,
-            spec={"replicas": 1, "selector": {"matchLabels": selector}, "template": template},
+            spec={"replicas": 1, "selector": {"matchLabels": _SELECTOR}, "template": template},
         ),
-        _object("v1", "Service", NAME, settings, spec={"selector": selector, "ports": [port]}),
+        _object("v1", "Service", NAME, settings, spec={"selector": _SELECTOR, "ports": [port]}),
     ]
 
 
-def _cluster_rules() -> list[Object]:
-    jobs = [crds.plural(kind) for kind in crds.KINDS]
-    rbac = "rbac.authorization.k8s.io"
+def network(settings: Settings) -> list[Object]:
+    """What keeps others away from the operator's ports, where that is wanted.
+
+    Probes come from the pod's own node, whose traffic no NetworkPolicy stops.
+    """
+    if not settings.network_policy:
+        return []
+    scrapers = {"namespaceSelector": {"matchLabels": {METRICS_LABEL: "allowed"}}}
+    ingress = {"from": [scrapers], "ports": [{"port": "metrics"}]}
+    spec = {"podSelector": {"matchLabels": _SELECTOR}, "policyTypes": ["Ingress"], "ingress": [ingress]}
+    return [_object("networking.k8s.io/v1", "NetworkPolicy", NAME, settings, spec=spec)]
+
+
+def _cluster_rules(kinds: tuple[Kind, ...]) -> list[Object]:
+    jobs = [crds.plural(kind) for kind in kinds]
     keep = ["create", "delete", "get", "patch"]
     return [
         # Jobs are deleted when their time to live has passed.
@@ -79,18 +99,28 @@ def _cluster_rules() -> list[Object]:
         # To own objects that block the deletion of their job.
         _rule(crds.GROUP, [f"{one}/finalizers" for one in jobs], ["update"]),
         _rule("", ["pods"], ["create", "delete", "get", "list", "watch"]),
-        _rule("", ["services", "configmaps"], keep),
-        # Keys for the ssh of an MPIJob. Others are none of its business, so it never lists them.
-        _rule("", ["secrets", "serviceaccounts"], ["create", "get"]),
-        # The launcher of an MPIJob starts commands in its workers. Nobody can grant what he does not have.
-        _rule(rbac, ["roles", "rolebindings"], ["create", "get", "patch"]),
-        _rule("", ["pods/exec"], ["create", "get"]),
-        _rule("", ["events"], ["create", "patch"]),
+        _rule("", ["services"], ["create", "delete", "get"]),
+        *(_mpi_rules() if Kind.MPI in kinds else []),
+        _rule("", ["events"], ["create"]),
         _rule("", ["nodes"], ["get", "list", "watch"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], ["list"]),
         _rule("scheduling.volcano.sh", ["podgroups"], [*keep, "list", "watch"]),
         _rule("scheduling.x-k8s.io", ["podgroups"], [*keep, "list", "watch"]),
-        _rule("autoscaling", ["horizontalpodautoscalers"], keep),
+        *([_rule("autoscaling", ["horizontalpodautoscalers"], keep)] if Kind.PYTORCH in kinds else []),
+    ]
+
+
+def _mpi_rules() -> list[Object]:
+    """What only MPIJobs need; without them no right over secrets or into pods is asked for."""
+    rbac = "rbac.authorization.k8s.io"
+    return [
+        _rule("", ["configmaps"], ["create", "get", "patch"]),
+        # Keys for the ssh of an MPIJob. Others are none of its business, so it never lists them.
+        _rule("", ["secrets", "serviceaccounts"], ["create", "get"]),
+        # The launcher starts commands in its workers. No one can grant a right without having it.
+        _rule(rbac, ["roles"], ["create", "get", "patch"]),
+        _rule(rbac, ["rolebindings"], ["create", "get"]),
+        _rule("", ["pods/exec"], ["create", "get"]),
     ]
 
 
@@ -128,11 +158,18 @@ def _container(settings: Settings) -> Object:
         "name": "operator",
         "image": settings.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["operator", "--leader-elect", "--lease-namespace", "$(POD_NAMESPACE)"],
+        "args": [
+            "operator",
+            "--leader-elect",
+            "--lease-namespace",
+            "$(POD_NAMESPACE)",
+            *_arguments(settings),
+        ],
         # The root file system is read-only; what is left for a bug report goes where it may be written.
         "env": [
             {"name": "BIREME_HOME", "value": "/tmp/bireme"},
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         ],
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT},
@@ -148,6 +185,13 @@ def _container(settings: Settings) -> Object:
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
+
+
+def _arguments(settings: Settings) -> list[str]:
+    """Probes and Prometheus come to the pod's address, so it listens there and nowhere else."""
+    listens = ["--health-bind", "$(POD_IP)", "--metrics-bind", "$(POD_IP)"]
+    chosen = () if settings.kinds == crds.KINDS else settings.kinds
+    return [*listens, *(word for kind in chosen for word in ("--kind", str(kind)))]
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:

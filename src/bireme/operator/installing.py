@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bireme import errors
 from bireme.backends.kubernetes.api import Api, ApiError
@@ -35,6 +36,7 @@ _PLURALS = {
     "ClusterRoleBinding": "clusterrolebindings",
     "Role": "roles",
     "RoleBinding": "rolebindings",
+    "NetworkPolicy": "networkpolicies",
     "Deployment": "deployments",
     "Service": "services",
 }
@@ -95,7 +97,12 @@ async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
     there = await _get(api, home)
     if there is None or rivals.is_ours(there):
         yield await _apply(api, home, wish)
-    for one in (*installation.rights(wish.settings), *installation.workload(wish.settings)):
+    settings = wish.settings
+    for one in (
+        *installation.rights(settings),
+        *installation.network(settings),
+        *installation.workload(settings),
+    ):
         if there is None and wish.dry_run and _namespace(one):
             # A server that only tries has not made the namespace either, and would miss it.
             yield _done(one, Outcome.CREATED)
@@ -112,7 +119,9 @@ async def jobs(api: Api) -> list[str]:
 
 async def uninstall(api: Api, settings: Settings, *, keep_crds: bool = False) -> AsyncIterator[Done]:
     """Deletes what was installed, the operator first; what is not ours is kept."""
-    for one in (*reversed(installation.workload(settings)), *reversed(installation.rights(settings))):
+    every = replace(settings, network_policy=True)  # Whoever installed may have wanted it.
+    parts = (installation.workload(every), installation.network(every), installation.rights(every))
+    for one in (one for part in parts for one in reversed(part)):
         yield await _delete(api, one)
     for definition in [] if keep_crds else crds.every():
         yield await _delete(api, definition)

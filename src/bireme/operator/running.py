@@ -26,6 +26,7 @@ from bireme.operator import serving
 from bireme.operator.controller import Controller, Scope
 from bireme.operator.leading import LEASES, Leadership, LostLead
 from bireme.operator.metrics import Metrics
+from bireme.operator.serving import Listens
 
 LEASE = "bireme-operator"
 _log = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ class Options(Struct, frozen=True):
     lead: bool = True
     """Whether a lease is taken first, so that of several operators one acts."""
     lease_namespace: str = "bireme-system"
-    health_port: int = 8081
-    metrics_port: int = 8080
+    health: Listens = Listens("127.0.0.1", 8081)
+    metrics: Listens = Listens("127.0.0.1", 8080)
 
 
 def serve(access: Access, options: Options) -> None:
@@ -67,9 +68,9 @@ async def _serve(access: Access, options: Options) -> None:
         leadership = Leadership(api, options.lease_namespace, LEASE, identity) if options.lead else None
         async with (
             serving.health(
-                options.health_port, lambda: True, lambda: leadership is not None or controller.is_ready
+                options.health, lambda: True, lambda: leadership is not None or controller.is_ready
             ),
-            serving.metrics(options.metrics_port, metrics),
+            serving.metrics(options.metrics, metrics),
         ):
             await _until(stop, _carry_on(controller, leadership))
             _log.info("stopping")

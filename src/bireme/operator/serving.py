@@ -6,12 +6,23 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
+from msgspec import Struct
 
 from bireme.operator.metrics import Metrics
 
 
+class Listens(Struct, frozen=True):
+    """Where requests are accepted."""
+
+    address: str
+    port: int
+    """0 for nowhere."""
+
+
 @contextlib.asynccontextmanager
-async def health(port: int, is_well: Callable[[], bool], is_ready: Callable[[], bool]) -> AsyncIterator[None]:
+async def health(
+    where: Listens, is_well: Callable[[], bool], is_ready: Callable[[], bool]
+) -> AsyncIterator[None]:
     """Answer probes for as long as this is entered; port 0 means not at all."""
 
     def answer(fine: Callable[[], bool]) -> Callable[[web.Request], object]:
@@ -20,24 +31,24 @@ async def health(port: int, is_well: Callable[[], bool], is_ready: Callable[[], 
 
         return handler
 
-    async with _serve(port, {"/healthz": answer(is_well), "/readyz": answer(is_ready)}):
+    async with _serve(where, {"/healthz": answer(is_well), "/readyz": answer(is_ready)}):
         yield
 
 
 @contextlib.asynccontextmanager
-async def metrics(port: int, counted: Metrics) -> AsyncIterator[None]:
+async def metrics(where: Listens, counted: Metrics) -> AsyncIterator[None]:
     async def handler(request: web.Request) -> web.Response:
         return web.Response(
             body=counted.text().encode(), headers={"Content-Type": "text/plain; version=0.0.4"}
         )
 
-    async with _serve(port, {"/metrics": handler}):
+    async with _serve(where, {"/metrics": handler}):
         yield
 
 
 @contextlib.asynccontextmanager
-async def _serve(port: int, routes: dict[str, Callable[[web.Request], object]]) -> AsyncIterator[None]:
-    if not port:
+async def _serve(where: Listens, routes: dict[str, Callable[[web.Request], object]]) -> AsyncIterator[None]:
+    if not where.port:
         yield
         return
     app = web.Application()
@@ -46,7 +57,7 @@ async def _serve(port: int, routes: dict[str, Callable[[web.Request], object]]) 
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, None, port).start()
+        await web.TCPSite(runner, where.address, where.port).start()
         yield
     finally:
         await runner.cleanup()

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 from tools.deploy.files import files
 
+from bireme.model.job import Kind
 from bireme.operator import crds, installation
 from bireme.operator.installation import Settings
 
@@ -19,7 +20,8 @@ Json = Any  # as objects are written
 
 
 def by_kind(settings: Settings = SETTINGS) -> dict[str, Json]:
-    found = [*installation.rights(settings), *installation.workload(settings)]
+    parts = (installation.rights, installation.network, installation.workload)
+    found = [one for part in parts for one in part(settings)]
     return {f"{one['kind']} {one['metadata']['name']}": one for one in found}  # type: ignore[index]
 
 
@@ -30,7 +32,7 @@ def test_the_files_are_current() -> None:
 
 
 def test_the_files_hold_what_is_installed() -> None:
-    settings = Settings()
+    settings = Settings(network_policy=True)
     texts = [text for name, text in files().items() if not name.endswith("kustomization.yaml")]
     written = [one for text in texts for one in yaml.safe_load_all(text)]
 
@@ -38,6 +40,7 @@ def test_the_files_hold_what_is_installed() -> None:
         *crds.every(),
         installation.namespace(settings),
         *installation.rights(settings),
+        *installation.network(settings),
         *installation.workload(settings),
     ]
     assert sorted(written, key=str) == sorted(installed, key=str)
@@ -72,6 +75,58 @@ def test_the_operator_holds_what_it_grants_to_a_launcher() -> None:
     held = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
 
     assert {("pods/exec", "create"), ("pods", "get"), ("pods", "list"), ("pods", "watch")} <= held
+
+
+def granted(kinds: tuple[Kind, ...]) -> set[str]:
+    rules = by_kind(Settings(kinds=kinds))["ClusterRole bireme-operator"]["rules"]
+    return {resource for rule in rules for resource in rule["resources"]}
+
+
+def test_without_mpi_there_is_no_right_over_secrets_roles_and_exec() -> None:
+    only_mpi = {"secrets", "serviceaccounts", "roles", "rolebindings", "pods/exec", "configmaps"}
+    others = tuple(kind for kind in crds.KINDS if kind is not Kind.MPI)
+
+    assert not granted(others) & only_mpi
+    assert granted((Kind.MPI,)) >= only_mpi
+
+
+def test_rights_over_jobs_are_those_of_the_kinds_that_are_served() -> None:
+    found = granted((Kind.JAX,))
+
+    assert {one for one in found if one.partition("/")[0].endswith("jobs")} == {
+        "jaxjobs",
+        "jaxjobs/status",
+        "jaxjobs/finalizers",
+    }
+    assert "horizontalpodautoscalers" not in found
+
+
+def test_the_operator_is_told_which_kinds_it_serves() -> None:
+    def arguments(settings: Settings) -> str:
+        pod = by_kind(settings)["Deployment bireme-operator"]["spec"]["template"]["spec"]
+        return " ".join(pod["containers"][0]["args"])
+
+    assert "--kind" not in arguments(Settings())
+    assert "--kind TFJob --kind JAXJob" in arguments(Settings(kinds=(Kind.TENSORFLOW, Kind.JAX)))
+
+
+def test_the_pod_listens_at_its_own_address_only() -> None:
+    (container,) = by_kind()["Deployment bireme-operator"]["spec"]["template"]["spec"]["containers"]
+
+    words = container["args"]
+    assert words[words.index("--health-bind") + 1] == words[words.index("--metrics-bind") + 1] == "$(POD_IP)"
+    (address,) = [one for one in container["env"] if one["name"] == "POD_IP"]
+    assert address["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+
+
+def test_a_network_policy_is_there_when_it_is_wanted() -> None:
+    wanted = by_kind(Settings(network_policy=True))
+
+    assert not any(name.startswith("NetworkPolicy") for name in by_kind())
+    spec = wanted["NetworkPolicy bireme-operator"]["spec"]
+    pod = wanted["Deployment bireme-operator"]["spec"]["template"]
+    assert spec["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert [one["ports"] for one in spec["ingress"]] == [[{"port": "metrics"}]]
 
 
 def test_the_pod_is_confined() -> None:

@@ -28,18 +28,20 @@ class Forgetful:
             **crds.definition(Kind.TENSORFLOW),
             "status": {"conditions": []},
         }
-        self.definition["metadata"]["resourceVersion"] = "1"
+        self.definition["metadata"] |= {"resourceVersion": "1", "uid": "one"}
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         there = self.definition
         if there is None or not request.path.endswith(crds.name(Kind.TENSORFLOW)):
             return status(404, "NotFound")
         if request.method == "DELETE":
+            assert (await request.json())["preconditions"] == {"uid": "one"}
             there["status"]["conditions"] = [STUCK]
         if request.method == "PATCH":
             change = await request.json()
             assert set(change) == {"metadata"}
-            assert set(change["metadata"]) == {"annotations"}
+            assert change["metadata"]["annotations"]
+            assert (change["metadata"]["uid"], change["metadata"]["resourceVersion"]) == ("one", "1")
             self.definition = None
         return web.json_response(there)
 
