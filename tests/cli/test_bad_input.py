@@ -172,3 +172,24 @@ def test_our_own_bug_is_a_sentence_and_keeps_its_traceback_in_a_file(cli: Cli) -
     (kept,) = (cli.home / "bugs").iterdir()
     assert str(kept) in ended.stderr
     assert "Traceback" in kept.read_text()
+
+
+@pytest.mark.parametrize("words", [["--env", "TOKEN=hunter2"], ["--env=TOKEN=hunter2"]])
+def test_the_report_of_a_bug_holds_no_values_of_variables_and_is_private(cli: Cli, words: list[str]) -> None:
+    program = "import sys; from bireme.cli import bugs; print(bugs.kept(ValueError('bad hunter2')))"
+    folder = cli.home / "bugs"
+    folder.mkdir(parents=True)
+
+    ended = subprocess.run(
+        [sys.executable, "-c", f"import os; os.umask(0); {program}", "run", *words, "train.py"],
+        env=cli.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    (kept,) = folder.iterdir()
+    assert "hunter2" not in kept.read_text() + ended.stdout
+    assert "TOKEN" in kept.read_text()
+    assert "train.py" in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600
