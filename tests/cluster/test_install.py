@@ -217,6 +217,46 @@ def test_two_operators_of_ours_are_refused(bireme: Installer, cluster: Plane) ->
     assert f"bireme install --namespace {first}" in done.err
 
 
+def test_an_object_that_somebody_else_made_is_not_changed(bireme: Installer, cluster: Plane) -> None:
+    role = {"verb": "get", "resource": "pods"}
+    cluster(
+        "create", "clusterrole", "bireme-operator", *(f"--{name}={value}" for name, value in role.items())
+    )
+    before = cluster.object("clusterrole", "bireme-operator")
+    try:
+        refused = bireme("install")
+        after = cluster.object("clusterrole", "bireme-operator")
+        kept = bireme.outcomes("uninstall", "--keep-crds")
+    finally:
+        cluster("delete", "clusterrole", "bireme-operator")
+
+    assert refused.status == 2
+    assert "somebody else has made ClusterRole bireme-operator" in refused.err
+    assert after == before
+    assert kept["ClusterRole bireme-operator"] == "kept"
+
+
+def test_the_kinds_and_the_network_policy_are_the_administrator_s_choice(
+    bireme: Installer, cluster: Plane
+) -> None:
+    wrong = bireme("install", "--kind", "SparkJob")
+    done = bireme.outcomes("install", "--kind", "jaxjob", "--network-policy")
+
+    assert wrong.status == 2
+    assert "SparkJob is not a kind that the operator serves" in wrong.err
+    assert done["NetworkPolicy bireme-operator"] == "created"
+    where = f"system:serviceaccount:{bireme.namespace}:bireme-operator"
+    asked = ("auth", "can-i", "-A", "--as", where)
+    assert cluster.run(*asked, "get", "jaxjobs.kubeflow.org").stdout.strip() == "yes"
+    for denied in (
+        ["get", "secrets"],
+        ["create", "pods", "--subresource=exec"],
+        ["get", "mpijobs.kubeflow.org"],
+    ):
+        assert cluster.run(*asked, *denied).stdout.strip() == "no", denied
+    assert bireme.outcomes("uninstall", "--keep-crds")["NetworkPolicy bireme-operator"] == "deleted"
+
+
 # --- Uninstalling -----------------------------------------------------------------------------------------
 
 

@@ -292,6 +292,83 @@ def test_a_pod_of_somebody_else_in_the_way_is_named(jobs: Jobs) -> None:
     assert 'a Pod named "mnist-worker-0" exists and is not of this job' in waiting["message"]
 
 
+@pytest.mark.parametrize("label", [None, "x"])
+def test_a_pod_whose_attempt_label_is_gone_or_no_number_does_not_stop_its_job(
+    jobs: Jobs, label: str | None
+) -> None:
+    jobs.create(gang(workers(2, restart="OnFailure", backoffLimit=3)))
+    jobs.run_in_order("mnist-worker-0", "mnist-worker-1")
+    jobs.becomes("tfjob/mnist", "Created", "Running")
+    jobs.end("mnist-worker-1", 1)
+    until(lambda: jobs.pods() and _attempt(jobs, "mnist-worker-1") == "1", "the next attempt")
+    until(lambda: jobs.pods() == ["mnist-worker-0", "mnist-worker-1"], "the whole gang")
+    jobs.run("mnist-worker-0", "mnist-worker-1")
+    until(lambda: _sightings(jobs) == 2, "both to be recorded")
+    uid = _uid(jobs, "mnist-worker-0")
+
+    jobs.patch("pod/mnist-worker-0", {"metadata": {"labels": {"bireme.io/attempt": label}}})
+    jobs.end("mnist-worker-0", 0)
+    jobs.end("mnist-worker-1", 0)
+
+    jobs.condition("tfjob/mnist", "Succeeded")
+    assert _uid(jobs, "mnist-worker-0") == uid
+    assert not jobs.object("tfjob/mnist")["status"]["bireme"].get("evictions")
+
+
+def test_a_job_that_kubeflow_s_operator_left_half_done_is_carried_on(jobs: Jobs, running: Operator) -> None:
+    running.stop()
+    jobs.create(workers(2))
+    owner = {**_reference(jobs.object("tfjob/mnist")), "controller": True, "blockOwnerDeletion": True}
+    for index in range(2):
+        marks = {
+            "training.kubeflow.org/job-name": "mnist",
+            "training.kubeflow.org/operator-name": "tfjob-controller",
+            "training.kubeflow.org/replica-index": str(index),
+            "training.kubeflow.org/replica-type": "worker",
+        }
+        metadata = {"name": f"mnist-worker-{index}", "labels": marks, "ownerReferences": [owner]}
+        jobs.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **template()})
+        jobs.run(f"mnist-worker-{index}")
+    begun = {"type": "Running", "status": "True", "reason": "TFJobRunning", "message": "running"}
+    jobs.patch("tfjob/mnist", {"status": {"conditions": [begun]}}, "--subresource=status")
+    uids = {_uid(jobs, pod) for pod in jobs.pods()}
+
+    running.start()
+    until(lambda: _sightings(jobs) == 2, "both to be recorded")
+    jobs.end("mnist-worker-0", 0)
+    jobs.end("mnist-worker-1", 0)
+
+    jobs.condition("tfjob/mnist", "Succeeded")
+    assert {_uid(jobs, pod) for pod in jobs.pods()} == uids
+
+
+def test_a_pod_that_cannot_be_followed_is_named(jobs: Jobs) -> None:
+    jobs.create(workers(1, restart="OnFailure"))
+    jobs.run_in_order("mnist-worker-0")
+    jobs.becomes("tfjob/mnist", "Created", "Running")
+
+    jobs.patch("pod/mnist-worker-0", {"metadata": {"labels": {"training.kubeflow.org/job-name": None}}})
+    waiting = jobs.condition("tfjob/mnist", "Waiting")
+    assert "kubectl delete pod mnist-worker-0" in waiting["message"]
+    before = _uid(jobs, "mnist-worker-0")
+    jobs.delete("pod/mnist-worker-0", "--force", "--grace-period=0")
+
+    until(lambda: jobs.pods() and _uid(jobs, "mnist-worker-0") != before, "the pod to be replaced")
+
+
+def _reference(one: Json) -> Json:
+    return {
+        "apiVersion": one["apiVersion"],
+        "kind": one["kind"],
+        "name": one["metadata"]["name"],
+        "uid": one["metadata"]["uid"],
+    }
+
+
+def _sightings(jobs: Jobs) -> int:
+    return len(jobs.object("tfjob/mnist").get("status", {}).get("bireme", {}).get("sightings", {}))
+
+
 def _uid(jobs: Jobs, pod: str) -> str:
     return str(jobs.object(f"pod/{pod}")["metadata"]["uid"])
 

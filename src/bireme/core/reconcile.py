@@ -12,7 +12,19 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.core import cleanup, clock, conditions, limits, losses, muster, outcome, restart, suspend, trouble
+from bireme.core import (
+    attempts,
+    cleanup,
+    clock,
+    conditions,
+    limits,
+    losses,
+    muster,
+    outcome,
+    restart,
+    suspend,
+    trouble,
+)
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
 from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.job import Job
@@ -27,6 +39,7 @@ def reconcile(job: Job, status: Status, observation: Observation, now: float) ->
     """Decide the next status, actions, events and wake-up time of a job."""
     if not observation.complete:
         return Decision(status, wake_at=now + LOOK_AGAIN)
+    observation = attempts.resolved(status, observation)
     status = conditions.add(status, job, ConditionType.CREATED, f"{job.kind} {job.name} is created.", now)
     if status.phase.is_final:
         return cleanup.after_end(job, status, observation, now)

@@ -56,6 +56,8 @@ class Replica(Struct, frozen=True):
     node: str = ""
     address: str = ""
     """Where peers reach it, once that is known; only a cluster tells."""
+    attempt_told: bool = True
+    """Whether its backend knows the attempt; where it does not, `attempt` is the first one's number."""
 
     @property
     def is_alive(self) -> bool:

@@ -14,7 +14,7 @@ from bireme.backends.kubernetes import jobviews, podgroups
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.backend import ClusterBackend, Settings
 from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.labels import ATTEMPT
+from bireme.backends.kubernetes.labels import JOB_NAME
 from bireme.backends.kubernetes.scoped import Scoped
 from bireme.backends.kubernetes.views import Node, Pod, PodGroup
 from bireme.engine.step import Conflict, step
@@ -69,7 +69,7 @@ class Controller:
         self.is_ready = False
         self._teller = Teller(api, identity, clock)
         self.jobs = {jobviews.plural(kind): self._job_cache(kind, scope) for kind in scope.kinds}
-        self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=ATTEMPT)
+        self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=JOB_NAME)
         self.nodes = Scoped(api, ("v1", "nodes"), Node, self._node_changed) if scope.nodes else None
         self.groups = self._group_cache(settings.gang_scheduler, scope)
         self.store = ClusterStore(api, self.jobs, self._teller, clock, self.queue.add_at, self._recorded)

@@ -47,6 +47,8 @@ class Body:
         """Whether something other than its own exit and the operators' wish befell it."""
         self.forced = False
         """Whether it was struck off while its program may have been running."""
+        self.unlabelled = False
+        """Whether its label does not tell its attempt any more."""
         self.recorded = False
         """Whether a job's status told of it."""
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from bireme.backends.kubernetes.labels import ATTEMPT
 from tests.simulation.operator import manifests
 from tests.simulation.operator.bodies import Body
 from tests.simulation.operator.kubelet import Kubelet
@@ -203,8 +204,16 @@ class Chaos:
                 self._kubelet.evict(body)
             case Misfortune.PREEMPT:
                 self._kubelet.take(body, "PreemptionByScheduler")
+            case Misfortune.RELABEL:
+                self._relabel(body)
             case _:
                 self._delete(body, force=misfortune is Misfortune.FORCE_DELETE_POD)
+
+    def _relabel(self, body: Body) -> None:
+        """Where nobody has seen the pod yet, nobody can tell any more what it is of: it may be replaced."""
+        body.unlabelled = True
+        labels = relabelled(self._server, body, self._rng.choice((None, "", "x")))
+        self._story.tell(f"    {body.uid} {body.name} now has {labels}")
 
     def _delete(self, body: Body, *, force: bool) -> None:
         body.taken = True
@@ -243,6 +252,15 @@ class Chaos:
 
     def _pause(self) -> float:
         return self._rng.expovariate(1 / self._profile.pause)
+
+
+def relabelled(server: Server, body: Body, attempt: str | None) -> dict[str, str]:
+    """Gives a pod another attempt, or none, and returns its labels."""
+    metadata = server.get(PODS, body.key)["metadata"]
+    labels = {name: value for name, value in metadata["labels"].items() if name != ATTEMPT}
+    labels |= {ATTEMPT: attempt} if attempt is not None else {}
+    server.change(PODS, body.key, metadata={**metadata, "labels": labels})
+    return labels
 
 
 def _plural(tree: Tree) -> str:

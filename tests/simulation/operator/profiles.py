@@ -15,6 +15,7 @@ class Misfortune(StrEnum):
     PREEMPT = "preempt a pod"
     DELETE_POD = "delete a pod"
     FORCE_DELETE_POD = "force-delete a pod"
+    RELABEL = "take the attempt from a pod"
     CUT_NODE = "cut off a node"
     KILL_NODE = "switch off a node"
     REMOVE_NODE = "remove a node"

@@ -120,7 +120,8 @@ class Rules(Guard):
         need(body.attempt <= status.attempt, f"{body.uid} of a newer attempt is stopped")
         wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
         healthy = body.alive and not body.stopping and any(one.name == body.name for one in wanted)
-        need(not healthy or body.attempt < status.attempt, f"{body.uid} is stopped for nothing")
+        unknown = body.unlabelled and not body.recorded
+        need(not healthy or body.attempt < status.attempt or unknown, f"{body.uid} is stopped for nothing")
 
     def _check_abandoned(self, body: Body) -> None:
         lost = self._nodes.lost.get(body.node, 0.0)

@@ -13,6 +13,8 @@ from bireme import kinds
 from bireme.model.job import Kind
 from bireme.model.status import Status
 from tests.simulation.operator import run
+from tests.simulation.operator.bodies import Body
+from tests.simulation.operator.chaos import relabelled
 from tests.simulation.operator.loop import VirtualLoop
 from tests.simulation.operator.manifests import NAMESPACE
 from tests.simulation.operator.operators import Operator
@@ -73,6 +75,10 @@ class Stage:
         roles = {"Launcher": _role("main", 1), "Worker": _role("main", workers)}
         spec = {"mpiReplicaSpecs": roles, "servedVersion": "v2beta1"}
         self.server.create(MPI_JOBS, NAMESPACE, _job("MPIJob", spec))
+
+    def relabel(self, body: Body, attempt: str | None) -> None:
+        """Let somebody change, or take away, the label that tells a pod's attempt."""
+        relabelled(self.server, body, attempt)
 
     def remove(self, plural: str) -> None:
         self.server.delete(plural, (NAMESPACE, "job"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from msgspec.structs import replace
 
-from tests.simulation.operator.server import PODS
+from tests.simulation.operator.server import PODS, key_of
 from tests.simulation.operator.stage import JOBS, MPI_JOBS, WELL, Stage, play
 
 
@@ -110,6 +111,51 @@ def test_a_loss_is_counted_although_nobody_heard_that_its_pod_was_recorded() -> 
         await stage.until(lambda: len(stage.kubelet.bodies) == 2)
         await asyncio.sleep(5.0)
         assert (stage.status.crashes, stage.status.evictions) == (0, 1)
+
+    play(story)
+
+
+@pytest.mark.parametrize("label", [None, "x"])
+def test_a_job_whose_pods_lose_their_attempt_neither_hangs_nor_loses_them(label: str | None) -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit(workers=2)
+        await stage.until(lambda: stage.running() == 2)
+        (first, *_) = stage.kubelet.bodies.values()
+        first.taken = True
+        stage.server.delete(PODS, first.key, first.uid, 0)
+        await stage.until(lambda: len(stage.kubelet.bodies) == 3 and stage.running() == 2)
+        await stage.until(lambda: len(stage.status.sightings) == 2)
+
+        for body in stage.kubelet.living():
+            stage.relabel(body, label)
+        await asyncio.sleep(30.0)
+        assert (len(stage.kubelet.bodies), stage.status.evictions) == (3, 1)
+        stage.kubelet.hurry()
+
+        await stage.until(lambda: stage.status.phase.is_final)
+
+    play(story)
+
+
+def test_a_job_that_another_operator_left_half_done_is_carried_on() -> None:
+    async def story(stage: Stage) -> None:
+        first = stage.operator()
+        stage.submit(workers=2)
+        await stage.until(lambda: stage.running() == 2)
+        first.kill()
+        for body in stage.kubelet.living():
+            stage.relabel(body, None)
+        (tree,) = stage.server.objects[JOBS].values()
+        theirs = {name: value for name, value in tree.get("status", {}).items() if name != "bireme"}
+        stage.server.change(JOBS, key_of(tree), status={**theirs, "replicaStatuses": None})
+
+        stage.operator()
+        await asyncio.sleep(30.0)
+        assert len(stage.kubelet.bodies) == 2
+        stage.kubelet.hurry()
+
+        await stage.until(lambda: stage.status.phase.is_final)
 
     play(story)
 

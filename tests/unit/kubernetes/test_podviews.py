@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bireme.backends.kubernetes import podviews
+from bireme.backends.kubernetes import labels, podviews
 from bireme.backends.kubernetes.views import Condition, Meta, Node, NodeStatus, Pod, seconds
 from bireme.model.job import Kind
 from bireme.model.replicas import Loss, ReplicaPhase
@@ -35,6 +35,27 @@ def node(ready: str) -> Node:
 def torch(*containers: Object) -> Made:
     raw = template(*(containers or (container("pytorch"),)))
     return made(Kind.PYTORCH, {"Master": (1, raw), "Worker": (4, raw)})
+
+
+@pytest.mark.parametrize("label", [None, "", "x", "1_0", "-1", "1.5"])
+def test_a_pod_whose_attempt_is_not_told_counts_as_of_the_first(label: str | None) -> None:
+    raw = torch().pod("worker", 2, attempt=5)
+    del raw["metadata"]["labels"][labels.ATTEMPT]
+    if label is not None:
+        raw["metadata"]["labels"][labels.ATTEMPT] = label
+
+    replica = podviews.replica(pod(raw), READY, NOW)
+
+    assert (replica.attempt, replica.attempt_told) == (0, False)
+    assert podviews.replica(pod(), READY, NOW).attempt_told
+
+
+def test_an_index_that_is_not_a_number_is_no_error() -> None:
+    raw = torch().pod("worker", 2)
+    raw["metadata"]["name"] = "other"
+    raw["metadata"]["labels"][labels.REPLICA_INDEX] = "x"
+
+    assert podviews.replica(pod(raw), READY, NOW).index == 0
 
 
 # Any: parts of an API object.

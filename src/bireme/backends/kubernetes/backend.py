@@ -13,9 +13,9 @@ from msgspec import Struct
 from bireme import kinds
 from bireme.backends.kubernetes import mpiobjects, mpipods, podmaking, podviews, services
 from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.belongings import Belongings, foreign
+from bireme.backends.kubernetes.belongings import Belongings, foreign, unwatched
 from bireme.backends.kubernetes.gangs import Gangs
-from bireme.backends.kubernetes.labels import ATTEMPT, selector, written
+from bireme.backends.kubernetes.labels import JOB_NAME, written
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.podindex import PodIndex, owner
 from bireme.backends.kubernetes.scoped import Scoped
@@ -143,7 +143,7 @@ class ClusterBackend:
         job, since = stored.job, stored.not_before
         if not since or self._pods.is_at(job.namespace, since) or self._caught_up.get(job.uid) == since:
             return
-        chosen = written(selector(job))
+        chosen = written({JOB_NAME: job.name})
         listing = await self._api.listing(path("v1", "pods", job.namespace), Pod, labelSelector=chosen)
         for pod in listing.items:
             if owner(pod) == job.uid:
@@ -290,6 +290,8 @@ class ClusterBackend:
             pod = await self._api.get(path("v1", "pods", job.namespace, name), Pod)
             if owner(pod) != job.uid:
                 raise foreign("Pod", name) from error
+            if JOB_NAME not in pod.metadata.labels:
+                raise unwatched(name) from error
         self._pods.learn(pod)
 
     async def _support(self, key: str, job: Job, replica: str) -> bool:
@@ -369,7 +371,8 @@ def _is_over(pod: Pod, status: Status) -> bool:
         return False
     known = status.sightings.get(meta.name)
     is_closed = known is not None and known.uid == meta.uid and known.closed
-    return is_closed or int(meta.labels.get(ATTEMPT) or 0) < status.attempt
+    attempt = podviews.attempt_of(pod)
+    return is_closed or (attempt is not None and attempt < status.attempt)
 
 
 def _lives_on(pod: Pod) -> bool:

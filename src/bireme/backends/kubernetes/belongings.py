@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from bireme.backends.kubernetes import autoscaling
+from bireme.backends.kubernetes import autoscaling, labels
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
@@ -142,6 +142,12 @@ def foreign(kind: str, name: str) -> ApiError:
     what = f'a {kind} named "{name}" exists and is not of this job'
     text = f"{what}: delete it, or give the job another name"
     return ApiError(409, "AlreadyExists", text, {})
+
+
+def unwatched(name: str) -> ApiError:
+    """A pod of the job whose changes nobody would tell us."""
+    what = f"the pod {name} is of this job, but its label {labels.JOB_NAME} was taken away"
+    return ApiError(409, "AlreadyExists", f"{what}, so it cannot be followed: kubectl delete pod {name}", {})
 
 
 def _is_of(found: Named, job: Job) -> bool:

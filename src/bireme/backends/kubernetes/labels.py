@@ -19,7 +19,8 @@ MPI_JOB_NAME = "mpi_job_name"
 MPI_ROLE_TYPE = "mpi_role_type"
 
 ATTEMPT = "bireme.io/attempt"
-"""On every pod of ours, and on nothing else: its mere presence selects them."""
+"""On every pod that we make. Pods that another operator made for the same job have none, so that watches
+select by `JOB_NAME`, which all of them carry."""
 SUBMISSION = "bireme.io/submission"
 """The annotation by which a submission knows what it created itself: a request may be answered by a broken
 connection, and its repetition by AlreadyExists."""

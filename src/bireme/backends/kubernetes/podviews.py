@@ -32,11 +32,12 @@ def replica(pod: Pod, node: Node | None, now: float) -> Replica:
     due = abandoned_at(pod, node)
     role = role_of(pod)
     trouble = podtroubles.of(pod, node)
+    attempt = attempt_of(pod)
     return Replica(
         name=pod.metadata.name,
         role=role,
         index=index_of(pod, role),
-        attempt=int(pod.metadata.labels.get(labels.ATTEMPT) or 0),
+        attempt=attempt or 0,
         uid=pod.metadata.uid,
         phase=phase,
         ready=_is_ready(pod) and not is_lost(pod, node),
@@ -49,6 +50,7 @@ def replica(pod: Pod, node: Node | None, now: float) -> Replica:
         message=trouble.message,
         node=pod.spec.nodeName,
         address=pod.status.podIP,
+        attempt_told=attempt is not None,
     )
 
 
@@ -90,10 +92,20 @@ def role_of(pod: Pod) -> str:
     return next((said[key] for key in keys if key in said), "")
 
 
+def attempt_of(pod: Pod) -> int | None:
+    """The attempt that the pod was made for; None where its label is gone, or says no number."""
+    return _number(pod.metadata.labels.get(labels.ATTEMPT, ""))
+
+
 def index_of(pod: Pod, role: str) -> int:
     """The replica's number within its role; its name holds it wherever labels count otherwise."""
-    named = re.search(rf"-{re.escape(role)}-(\d+)$", pod.metadata.name) if role else None
-    return int(named.group(1) if named else pod.metadata.labels.get(labels.REPLICA_INDEX) or 0)
+    named = re.search(rf"-{re.escape(role)}-([0-9]+)$", pod.metadata.name) if role else None
+    return int(named.group(1)) if named else _number(pod.metadata.labels.get(labels.REPLICA_INDEX, "")) or 0
+
+
+def _number(label: str) -> int | None:
+    """The number that a label says; `int` alone would take `1_0` for one."""
+    return int(label) if label.isascii() and label.isdecimal() else None
 
 
 def exit_code(pod: Pod) -> int | None:

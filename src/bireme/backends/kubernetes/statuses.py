@@ -40,12 +40,13 @@ class _Counts(Struct, frozen=True, omit_defaults=True):
 
 
 class _Status(Struct, frozen=True, omit_defaults=True):
-    conditions: tuple[_Condition, ...] = ()
-    replicaStatuses: dict[str, _Counts] = {}
+    # Go writes what is empty as null, and Kubeflow's operators do.
+    conditions: tuple[_Condition, ...] | None = ()
+    replicaStatuses: dict[str, _Counts | None] | None = {}
     startTime: str | None = None
     completionTime: str | None = None
     lastReconcileTime: str | None = None
-    bireme: dict[str, Any] = {}  # Any: a part of Status as JSON
+    bireme: dict[str, Any] | None = {}  # Any: a part of Status as JSON
 
 
 _decoder = msgspec.json.Decoder(_Status)
@@ -73,12 +74,14 @@ def read(raw: bytes | msgspec.Raw) -> Status:
     if not bytes(raw):
         return Status()
     found = _decoder.decode(raw)
-    memory = msgspec.convert(found.bireme, Status)
+    memory = msgspec.convert(found.bireme or {}, Status)
     return msgspec.structs.replace(
         memory,
-        conditions=tuple(_remembered(one) for one in found.conditions if one.type in _KNOWN),
+        conditions=tuple(_remembered(one) for one in found.conditions or () if one.type in _KNOWN),
         replicas={
-            type: Counts(one.active, one.succeeded, one.failed) for type, one in found.replicaStatuses.items()
+            type: Counts(one.active, one.succeeded, one.failed)
+            for type, one in (found.replicaStatuses or {}).items()
+            if one is not None
         },
         started=seconds(found.startTime),
         completed=seconds(found.completionTime),

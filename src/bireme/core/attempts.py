@@ -1,0 +1,33 @@
+"""Which attempt a replica is of, where its backend does not tell.
+
+A label can be taken away by anybody who may edit pods, and pods that another operator made for the same job
+never had one.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from bireme.model.replicas import Observation, Replica
+from bireme.model.status import Status
+
+
+def resolved(status: Status, observation: Observation) -> Observation:
+    """The observation with the attempt of every replica.
+
+    What was seen in this attempt is of this attempt: sightings begin anew with each. Anything else counts as
+    of the first one. While that is the present one there never was another that it could be of, so it is
+    carried on; later it is older than whatever runs now, and is removed.
+    """
+    if all(one.attempt_told for one in observation.replicas):
+        return observation
+    replicas = tuple(
+        one if one.attempt_told else replace(one, attempt=_attempt(status, one))
+        for one in observation.replicas
+    )
+    return replace(observation, replicas=replicas)
+
+
+def _attempt(status: Status, replica: Replica) -> int:
+    known = status.sightings.get(replica.name)
+    return status.attempt if known is not None and known.uid == replica.uid else 0
