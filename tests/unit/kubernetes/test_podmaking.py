@@ -8,9 +8,34 @@ import pytest
 
 from bireme.backends.kubernetes.podmaking import Extras
 from bireme.model.job import Kind
-from tests.unit.kubernetes.making import Made, Object, container, made, template, variables
+from bireme.runtime.script import places
+from tests.unit.kubernetes.making import (
+    V1,
+    V1ALPHA2,
+    V2BETA1,
+    Made,
+    Object,
+    container,
+    made,
+    mpi,
+    template,
+    variables,
+)
 
 GANG = {"bireme.io/restart": "gang"}
+EVERY_KIND = [
+    *(
+        made(kind, {role: (1, template(container(), container("sidecar"))) for role in roles})
+        for kind, roles in {
+            Kind.TENSORFLOW: ("Chief", "PS", "Worker"),
+            Kind.PYTORCH: ("Master", "Worker"),
+            Kind.XGBOOST: ("Master", "Worker"),
+            Kind.PADDLE: ("Worker",),
+            Kind.JAX: ("Worker",),
+        }.items()
+    ),
+    *(mpi(version) for version in (V1, V1ALPHA2, V2BETA1)),
+]
 
 
 def torch(raw: Object | None = None, workers: int = 2, **more: object) -> Made:
@@ -127,6 +152,33 @@ def test_variables_of_the_kind_come_after_the_user_s() -> None:
         "PET_NODE_RANK=2",
         "PET_NPROC_PER_NODE=auto",
         "PET_NNODES=3",
+        "BIREME_RUN=job-uid/0",
+        "BIREME_ATTEMPT=0",
+    ]
+
+
+@pytest.mark.parametrize("of", EVERY_KIND, ids=lambda of: f"{of.job.kind}-{of.job.api_version}")
+def test_every_rank_knows_its_run_and_its_attempt(of: Made) -> None:
+    for role in of.job.roles:
+        main = next(
+            one for one in of.pod(role.name, attempt=3)["spec"]["containers"] if one["name"] == role.main
+        )
+
+        found = places.place({one["name"]: one.get("value", "") for one in main["env"]})
+
+        assert (found.run, found.attempt) == ("job-uid", 3)
+        assert "BIREME_RUN=job-uid/3" in variables(main)
+
+
+def test_a_run_that_the_template_names_stays() -> None:
+    own = [{"name": "BIREME_RUN", "value": "mnist-1a2b/"}, {"name": "BIREME_ATTEMPT", "value": "7"}]
+    raw = template(container("pytorch", env=own))
+
+    lines = variables(torch(raw).container("worker", 1))
+
+    assert [line for line in lines if line.startswith("BIREME")] == [
+        "BIREME_RUN=mnist-1a2b/",
+        "BIREME_ATTEMPT=7",
     ]
 
 
@@ -135,7 +187,7 @@ def test_variables_that_refer_to_the_pod_keep_their_reference() -> None:
 
     lines = variables(paddle.container("worker", 0))
 
-    assert lines[-2:] == ["POD_IP_DUMMY<-status.podIP", "PADDLE_MASTER=$(POD_IP_DUMMY):36543"]
+    assert lines[-4:-2] == ["POD_IP_DUMMY<-status.podIP", "PADDLE_MASTER=$(POD_IP_DUMMY):36543"]
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from bireme import kinds
 from bireme.backends.kubernetes import labels, mpipods, podgroups, tolerations
 from bireme.backends.kubernetes.raw import Object, Template, items, table
+from bireme.kinds.contract import Injects
 from bireme.model.decisions import Start
 from bireme.model.job import Job, Kind, Role
 from bireme.model.pods import Container, EnvVar, FieldRef, KeyRef, RefKind, ResourceRef
+from bireme.runtime import wire
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 """The annotation by which `kubectl logs` and `kubectl exec` choose a container."""
+ATTEMPT_VARIABLE = "BIREME_ATTEMPT"
 
 
 class Extras(Struct, frozen=True):
@@ -29,7 +33,7 @@ class Extras(Struct, frozen=True):
 
 def pod(job: Job, role: Role, template: Template, start: Start, extras: Extras) -> Object:
     """The pod that a start asks for."""
-    spec = _spec(role, table(template, "spec"), start)
+    spec = _spec(job, role, table(template, "spec"), start)
     if job.kind is Kind.MPI:
         spec = mpipods.prepared(job, role, spec, start.replica, extras.domain)
     if extras.gang_scheduler:
@@ -74,7 +78,7 @@ def _notes(role: Role) -> dict[str, str]:
     return notes if role.pod.containers[0].name == role.main else {labels.MAIN_CONTAINER: role.main, **notes}
 
 
-def _spec(role: Role, written: Template, start: Start) -> Object:
+def _spec(job: Job, role: Role, written: Template, start: Start) -> Object:
     spec = dict(written)
     spec["restartPolicy"] = _restart_policy(start)
     for field, declared, started in (
@@ -84,6 +88,8 @@ def _spec(role: Role, written: Template, start: Start) -> Object:
         raw = items(written, field)
         if raw:
             spec[field] = [_container(*each) for each in zip(raw, declared, started, strict=True)]
+    if spec.get("containers"):
+        spec["containers"] = [_fenced(one, job, role, start) for one in items(spec, "containers")]
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         # With the usual policy a pod on its node's network asks the node's DNS, which knows no peers.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
@@ -115,6 +121,21 @@ def _container(written: Template, declared: Container, started: Container) -> Ob
     if missing := [port for port in fresh if port["name"] not in known]:
         container["ports"] = [*ports, *missing]
     return container
+
+
+def _fenced(container: Object, job: Job, role: Role, start: Start) -> Object:
+    """The container with the run and the attempt of its ranks, so that those of an older one can be told.
+
+    By these alone a rank on a node that nobody reaches any more loses its checkpoints to its successor. Where
+    the template says one of them, that stays: the command line gives a run a name of its own.
+    """
+    everywhere = kinds.module(job.kind).INJECTS is Injects.EVERY
+    if not everywhere and container.get("name") != role.main:
+        return container
+    said = {str(one.get("name")) for one in items(container, "env")}
+    values = {wire.MARK: f"{job.uid}/{start.attempt}", ATTEMPT_VARIABLE: str(start.attempt)}
+    added = [{"name": name, "value": value} for name, value in values.items() if name not in said]
+    return {**container, "env": [*items(container, "env"), *added]} if added else container
 
 
 def _variable(one: EnvVar) -> Object:

@@ -58,10 +58,12 @@ def board(place: Place, folder: str, tell: Callable[[str], None]) -> Optional[Bo
 
 
 def _launch(place: Place) -> str:
-    """What the ranks of one attempt have in common, and no others."""
-    if place.folder:
-        return str(place.attempt)
-    return f"{_boot()}{os.getppid()}-{place.attempt}"
+    """What the ranks of one attempt have in common, and no others.
+
+    A torchrun of the user's own starts its ranks again within the attempt, and counts that.
+    """
+    attempt = f"{place.attempt}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    return attempt if place.folder else f"{_boot()}{os.getppid()}-{attempt}"
 
 
 def _boot() -> str:
