@@ -30,7 +30,8 @@ def begin(given: Made, kubectl: Kubectl) -> None:
     job = replace(given.job, namespace=kubectl.namespace)
     here = Made(job, given.templates)
     workers = [f"{job.name}-worker-{index}" for index in range(2)]
-    kubectl.apply(*map(_free, mpiobjects.supports(job, kind.files(job, frozenset(workers), Addresses()))))
+    files = kind.files(job, frozenset(workers), Addresses())
+    kubectl.apply(*map(_free, mpiobjects.supports(job, files, workers)))
     kubectl.apply(*(_free(here.pod("worker", index)) for index in range(2)))
     if shared := services.service(job, here.role("worker"), 0):
         kubectl.apply(_free(shared))

@@ -101,6 +101,6 @@ def objects(of: Made) -> Iterator[Object]:
             if found := services.service(of.job, role, index):
                 yield found
     files = MODULES[of.job.kind].files(of.job, frozenset(), Addresses())
-    yield from mpiobjects.supports(of.job, files)
+    yield from mpiobjects.supports(of.job, files, ["mnist-worker-0"])
     if scaler := autoscaling.autoscaler(of.job):
         yield scaler

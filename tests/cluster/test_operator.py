@@ -356,6 +356,95 @@ def test_a_pod_that_cannot_be_followed_is_named(jobs: Jobs) -> None:
     until(lambda: jobs.pods() and _uid(jobs, "mnist-worker-0") != before, "the pod to be replaced")
 
 
+# The rights of a launcher.
+
+
+def mpi(workers: int = 2, **policy: Json) -> Json:
+    return manifest("MPIJob", "mpiReplicaSpecs", policy=policy, Launcher=None, Worker={"replicas": workers})
+
+
+def test_a_launcher_may_not_enter_a_pod_that_is_not_of_its_job(jobs: Jobs) -> None:
+    jobs.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mnist-worker-1"}, **template()})
+
+    jobs.create(mpi())
+
+    waiting = jobs.condition("mpijob/mnist", "Waiting")
+    assert 'a Pod named "mnist-worker-1" exists' in waiting["message"]
+    until(lambda: _entered(jobs) == ["mnist-worker-0"], "the right over the worker that is its own")
+
+
+def test_a_launcher_s_rights_come_and_go_with_its_workers(jobs: Jobs) -> None:
+    jobs.create(mpi(3, cleanPodPolicy="All"))
+    every = [f"mnist-worker-{index}" for index in range(3)]
+    jobs.pods_are(*every)
+    until(lambda: _entered(jobs) == every, "rights over all workers")
+    jobs.run(*every)
+    until(lambda: "mnist-launcher" in jobs.pods(), "the launcher")
+    assert _entered(jobs) == every
+    for rule in _rules(jobs):
+        assert rule["resourceNames"] == every
+        assert not {"list", "watch"} & set(rule["verbs"])
+
+    jobs.patch("mpijob/mnist", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2}}}})
+    until(lambda: _entered(jobs) == every[:2], "the right over the last worker to go")
+
+    jobs.run("mnist-launcher")
+    jobs.end("mnist-launcher", 0)
+    jobs.condition("mpijob/mnist", "Succeeded")
+    until(lambda: not _rules(jobs), "all rights to go")
+
+
+def test_rights_that_a_killed_operator_left_are_withdrawn(jobs: Jobs, running: Operator) -> None:
+    jobs.create(mpi(1, cleanPodPolicy="All"))
+    jobs.run_in_order("mnist-worker-0", "mnist-launcher")
+    until(lambda: _entered(jobs) == ["mnist-worker-0"], "the right")
+
+    running.kill()
+    jobs.patch("mpijob/mnist", {"spec": {"runPolicy": {"suspend": True}}})
+    for pod in ("mnist-worker-0", "mnist-launcher"):
+        jobs.delete(f"pod/{pod}", "--force", "--grace-period=0")
+    running.start()
+
+    until(lambda: not _rules(jobs), "all rights to go")
+
+
+def test_a_service_account_that_a_template_names_is_not_made(jobs: Jobs) -> None:
+    job = mpi(1)
+    job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["serviceAccountName"] = "trainer"
+    jobs.create(job)
+
+    waiting = jobs.condition("mpijob/mnist", "Waiting")
+    assert 'serviceaccount "trainer" not found' in waiting["message"]
+    assert "trainer" not in jobs.names("serviceaccounts")
+    assert jobs.pods() == []
+
+    jobs.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}})
+    jobs.run_in_order("mnist-worker-0", "mnist-launcher")
+    (binding,) = jobs.objects("rolebindings")
+    assert [one["name"] for one in binding["subjects"]] == ["trainer"]
+
+
+def test_a_service_account_of_somebody_else_is_not_given_rights(jobs: Jobs) -> None:
+    jobs.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "mnist-launcher"}})
+
+    jobs.create(mpi(1))
+
+    waiting = jobs.condition("mpijob/mnist", "Waiting")
+    assert 'a ServiceAccount named "mnist-launcher" exists and is not of this job' in waiting["message"]
+    assert jobs.names("rolebindings") == []
+
+
+def _rules(jobs: Jobs) -> list[Json]:
+    roles = [one for one in jobs.objects("roles") if one["metadata"]["name"] == "mnist-launcher"]
+    return [rule for one in roles for rule in one.get("rules") or ()]
+
+
+def _entered(jobs: Jobs) -> list[str]:
+    """The pods in which the launcher may start commands."""
+    named = [one["resourceNames"] for one in _rules(jobs) if one["resources"] == ["pods/exec"]]
+    return sorted(name for names in named for name in names)
+
+
 def _reference(one: Json) -> Json:
     return {
         "apiVersion": one["apiVersion"],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import signal
 import sys
 import time
@@ -33,6 +34,7 @@ PATIENCE = 60.0
 MARK = "BIREME_EXEC"
 """The variable by which a command and all its children are found again when they are to be ended."""
 
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _RIGHTS = 5.0  # Seconds that rights which were just given may take to be known everywhere.
 _ENDING = 10.0  # Seconds that ending a command may take.
 _ENDS = """\
@@ -120,11 +122,25 @@ def _started(worker: Worker, command: Sequence[str], patience: float) -> int:
         try:
             return Session(worker, command, _input()).run()
         except Refused as error:
-            limit = min(patience, _RIGHTS) if error.code in (401, 403) else patience
+            limit = patience if _is_about_to_be(worker, error) else min(patience, _RIGHTS)
             if not _may_pass(error) or time.monotonic() + pause > begun + limit:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, 3.0)
+
+
+def _is_about_to_be(worker: Worker, error: Refused) -> bool:
+    """Whether to wait for the worker itself: the right over a worker comes with it, and goes with it."""
+    return error.code not in (401, 403) or (error.code == 403 and worker.pod in hosts(_FOLDER))
+
+
+def hosts(folder: str) -> List[str]:
+    """The workers of this job, by their pods' names, as the hostfile beside us lists them."""
+    try:
+        with open(os.path.join(folder, "hostfile"), encoding="utf-8") as file:
+            return [re.split(r"[.:\s]", line, maxsplit=1)[0] for line in file]
+    except OSError:
+        return []
 
 
 def _may_pass(error: Refused) -> bool:
@@ -154,8 +170,8 @@ def _sentence(worker: Worker, error: Refused) -> str:
         return f"the API server does not know the launcher: {error}"
     if error.code == 403:
         return (
-            f"the launcher may not start commands in {worker.pod}: its service account needs the rights to "
-            f"create and get pods/exec; leave serviceAccountName out to have one made ({error})"
+            f"the launcher may not start commands in {worker.pod}: it may in the workers of its own job, "
+            f"once they exist and for as long as they do ({error})"
         )
     if error.code == 404:
         return f"no pod {worker.pod} is there; is it a worker of this job? ({error})"

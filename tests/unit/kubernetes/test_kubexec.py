@@ -150,6 +150,15 @@ def test_a_worker_that_is_not_there_yet_is_waited_for(
     assert len(newest.requests) == 3
 
 
+def test_workers_are_known_by_the_hostfile_whatever_its_form(tmp_path: Path) -> None:
+    (tmp_path / "hostfile").write_text(
+        "mnist-worker-0 slots=1\nmnist-worker-1:2\nmnist-worker-2.mnist.ml.svc:1\n"
+    )
+
+    assert kubexec.hosts(str(tmp_path)) == [f"mnist-worker-{index}" for index in range(3)]
+    assert kubexec.hosts(str(tmp_path / "absent")) == []
+
+
 # What it says when it cannot.
 
 
@@ -162,8 +171,7 @@ def test_a_worker_that_is_not_there_yet_is_waited_for(
         ),
         (
             (403, "forbidden"),
-            "the launcher may not start commands in mnist-worker-1: its service account needs the rights to "
-            "create and get pods/exec",
+            "the launcher may not start commands in mnist-worker-1: it may in the workers of its own job",
         ),
         ((401, "Unauthorized"), "the API server does not know the launcher: Unauthorized"),
         (

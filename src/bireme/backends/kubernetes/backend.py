@@ -216,9 +216,13 @@ class ClusterBackend:
     async def _follow(self, key: str, stored: Stored) -> None:
         """Bring up to date what a changed job has beside its pods: it may be that nobody starts or goes."""
         job, status = stored.job, stored.status
-        if status.phase.is_final or job.policy.suspend:
-            return
+        is_over = status.phase.is_final or job.policy.suspend
         try:
+            if mpiobjects.grants(job):
+                role = mpiobjects.launcher_role(job, self._workers(job))
+                await self._belongings.withdraw(job, role, thoroughly=is_over)
+            if is_over:
+                return
             if self._gangs.holds(job) and (templates := self._fitting(key, job)):
                 await self._gangs.form(job, templates)
             if status.phase is Phase.RUNNING:
@@ -296,15 +300,23 @@ class ClusterBackend:
 
     async def _support(self, key: str, job: Job, replica: str) -> bool:
         """Make what the pods need; where that is refused, the replica cannot start."""
-        launcher = self._templates(key).get("Launcher", {})
-        account = mpipods.launcher_account(job, launcher)
-        objects = mpiobjects.supports(job, self._files.get(key, ()), account)
-        refused = await self._belongings.keep(job, objects)
+        account = mpipods.named_account(self._templates(key).get("Launcher", {}))
+        files, workers = self._files.get(key, ()), self._workers(job)
+        objects = mpiobjects.supports(job, files, workers, account)
+        refused = await self._belongings.keep(job, objects, account if mpiobjects.grants(job) else "")
         if refused is None:
             self._lacks.pop(key, None)
             return True
         self._lacks[key] = _fault(replica, refused)
         return False
+
+    def _workers(self, job: Job) -> frozenset[str]:
+        """The pods of the job's own in which commands may be started: none that is about to go."""
+        return frozenset(
+            pod.metadata.name
+            for pod in self.index.of_job(job.uid)
+            if podviews.role_of(pod) == "worker" and pod.metadata.deletionTimestamp is None
+        )
 
     def _extras(self, job: Job, attempt: int) -> podmaking.Extras:
         return podmaking.Extras(

@@ -37,7 +37,8 @@ class Belongings:
         self._api = api
         self._services: dict[str, dict[str, str]] = {}
         """The uid of each service, by its job's uid and by name."""
-        self._kept: dict[str, bytes] = {}
+        self._kept: dict[str, dict[str, tuple[Object, str]]] = {}
+        """What was made of each job last, and its uid, by kind."""
         self._scalers: dict[str, tuple[bytes, str]] = {}
         """What each autoscaler says, and its uid."""
         self._unscaled: set[str] = set()
@@ -60,9 +61,14 @@ class Belongings:
         await self._drop(job, path("v1", "services", job.namespace, name), known.get(name, ""))
         known.pop(name, None)
 
-    async def keep(self, job: Job, objects: list[Object]) -> ApiError | None:
-        """Make what is missing and change what differs; returns the first refusal."""
+    async def keep(self, job: Job, objects: list[Object], account: str = "") -> ApiError | None:
+        """Make what is missing and change what differs; returns the first refusal.
+
+        The ServiceAccount `account`, which a template names, is not ours to make: it has to be there.
+        """
         try:
+            if account and objects:
+                await self._require(job, account)
             await self._keep_objects(job, objects)
             await self.keep_autoscaler(job)
         except ApiError as error:
@@ -107,13 +113,50 @@ class Belongings:
             return ""
         return found.metadata.uid if _is_of(found, job) else ""
 
-    async def _keep_objects(self, job: Job, objects: list[Object]) -> None:
-        digest = msgspec.json.encode([one for one in objects if one["kind"] != "Secret"])
-        if not objects or self._kept.get(job.uid) == digest:
+    async def _require(self, job: Job, account: str) -> None:
+        kept = self._kept.setdefault(job.uid, {})
+        if "ServiceAccount" in kept:
             return
+        try:
+            found = await self._api.get(path("v1", "serviceaccounts", job.namespace, account), Named)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            what = f'serviceaccount "{account}" not found, which the template of the launcher names'
+            hint = f"kubectl create serviceaccount {account} --namespace {job.namespace}"
+            raise ApiError(404, "NotFound", f"{what}: {hint}", source=error.source) from error
+        kept["ServiceAccount"] = {}, found.metadata.uid
+
+    async def withdraw(self, job: Job, role: Object, *, thoroughly: bool) -> None:
+        """Take rights back that a launcher has over more than its Role should say now; gives none.
+
+        Thoroughly means also those that an operator before us may have left.
+        """
+        kept = self._kept.setdefault(job.uid, {})
+        known = kept.get(role["kind"])
+        if known is None and not thoroughly:
+            return
+        if known is not None and _names(known[0]) <= _names(role):
+            return
+        where = _where(role, role["metadata"]["name"])
+        uid = known[1] if known is not None else await self._own(job, where)
+        if uid:
+            try:
+                await self._api.patch(where, role, Named, meant=Expected(uid))
+            except ApiError as error:
+                if error.status not in (404, 409):
+                    raise
+                uid = ""  # It is gone, and with it what it granted.
+        kept[role["kind"]] = role, uid
+
+    async def _keep_objects(self, job: Job, objects: list[Object]) -> None:
+        kept = self._kept.setdefault(job.uid, {}) if objects else {}
         for one in objects:
-            await make(self._api, job, one)
-        self._kept[job.uid] = digest
+            known = kept.get(one["kind"])
+            # Keys are random, and stay as they were made.
+            is_same = known is not None and known[1] and (known[0] == one or one["kind"] == "Secret")
+            if not is_same:
+                kept[one["kind"]] = one, await make(self._api, job, one)
 
 
 async def make(api: Api, job: Job, wanted: Object) -> str:
@@ -126,8 +169,6 @@ async def make(api: Api, job: Job, wanted: Object) -> str:
     except ApiError as error:
         if error.status != 409:
             raise
-    if wanted["kind"] == "ServiceAccount":
-        return ""  # A template may name one that others use as well.
     name = wanted["metadata"]["name"]
     found = await api.get(_where(wanted, name), Named)
     if not _is_of(found, job):
@@ -148,6 +189,10 @@ def unwatched(name: str) -> ApiError:
     """A pod of the job whose changes nobody would tell us."""
     what = f"the pod {name} is of this job, but its label {labels.JOB_NAME} was taken away"
     return ApiError(409, "AlreadyExists", f"{what}, so it cannot be followed: kubectl delete pod {name}", {})
+
+
+def _names(role: Object) -> set[str]:
+    return {name for rule in role["rules"] for name in rule["resourceNames"]}
 
 
 def _is_of(found: Named, job: Job) -> bool:

@@ -12,23 +12,53 @@ from bireme.backends.kubernetes.raw import Object
 from bireme.kinds.mpi_launch import AGENT
 from bireme.kinds.mpi_spec import uses_agent
 from bireme.model.decisions import File
-from bireme.model.job import Job, Kind, Role, member_name
+from bireme.model.job import Job, Kind
 from bireme.runtime import kubexec
 
 RBAC = "rbac.authorization.k8s.io/v1"
 
 
-def supports(job: Job, files: Iterable[File], account: str = "") -> list[Object]:
+def supports(job: Job, files: Iterable[File], workers: Iterable[str] = (), account: str = "") -> list[Object]:
     """The objects that must be there before the pods, in this order; none for the other kinds.
 
-    Whoever finds one whose content differs replaces it, with two exceptions. Keys are random: a Secret that
-    exists stays as it is. And `account` is what the launcher's template names (`mpipods.launcher_account`):
-    such a ServiceAccount may be somebody else's, and is made only where it is missing.
+    `workers` are the pods of the job's own in which its launcher may start commands. `account` is the
+    ServiceAccount that the launcher's template names (`mpipods.named_account`): it is the user's, so it is
+    given the rights but never made. Keys are random: a Secret that exists stays as it is.
     """
     if job.kind is not Kind.MPI:
         return []
-    before = _rights(job, account) if uses_agent(job) else [ssh_secret(job, _keys(job.uid, job.name))]
-    return [*before, _config(job, files)]
+    if not uses_agent(job):
+        return [ssh_secret(job, _keys(job.uid, job.name)), _config(job, files)]
+    own = [] if account else [_own_account(job)]
+    return [*own, launcher_role(job, workers), _binding(job, account), _config(job, files)]
+
+
+def grants(job: Job) -> bool:
+    """Whether the job's launcher is given rights of its own."""
+    return job.kind is Kind.MPI and uses_agent(job)
+
+
+def launcher_role(job: Job, workers: Iterable[str]) -> Object:
+    """The rights of a launcher: to look at the workers that there are, and to start commands in them.
+
+    A right goes by the name of a pod, and a name can be taken by another pod. So only workers that exist
+    and are the job's own are named, and one that goes is taken out.
+    """
+    names = sorted(workers)
+    rules: list[Object] = []
+    if names:  # An empty list of names would mean all.
+        core: Object = {"apiGroups": [""], "resourceNames": names}
+        # A WebSocket begins with a GET: servers before 1.35 ask for the right to get, later ones to create.
+        rules = [
+            {**core, "resources": ["pods"], "verbs": ["get"]},
+            {**core, "resources": ["pods/exec"], "verbs": ["create", "get"]},
+        ]
+    return {
+        "apiVersion": RBAC,
+        "kind": "Role",
+        "metadata": _metadata(job, mpipods.launcher_name(job)),
+        "rules": rules,
+    }
 
 
 def ssh_secret(job: Job, pair: sshkeys.KeyPair) -> Object:
@@ -84,37 +114,21 @@ def _programs() -> dict[str, str]:
     return {name: (folder / name).read_text(encoding="utf-8") for name in mpipods.PROGRAMS}
 
 
-def _rights(job: Job, account: str) -> list[Object]:
-    """The launcher may look at the job's pods, and start commands in its workers alone."""
-    name = f"{job.name}-launcher"
-    metadata = _metadata(job, name)
+def _own_account(job: Job) -> Object:
+    name = mpipods.launcher_name(job)
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(job, name)}
+
+
+def _binding(job: Job, account: str) -> Object:
+    name = mpipods.launcher_name(job)
     subject = {"kind": "ServiceAccount", "name": account or name, "namespace": job.namespace}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(job, account or name)},
-        {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": _rules(job)},
-        {
-            "apiVersion": RBAC,
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "subjects": [subject],
-            "roleRef": role,
-        },
-    ]
-
-
-def _rules(job: Job) -> list[Object]:
-    rules: list[Object] = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
-    names = _workers(job, job.role("worker"))
-    if names:  # An empty list of names would mean all.
-        # A WebSocket begins with a GET: servers before 1.35 ask for the right to get, later ones to create.
-        rule = {"apiGroups": [""], "resources": ["pods/exec"], "resourceNames": names}
-        rules.append({**rule, "verbs": ["create", "get"]})
-    return rules
-
-
-def _workers(job: Job, worker: Role | None) -> list[str]:
-    return [member_name(job, worker, index) for index in range(worker.replicas)] if worker else []
+    return {
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": _metadata(job, name),
+        "subjects": [subject],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+    }
 
 
 def _metadata(job: Job, name: str) -> Object:

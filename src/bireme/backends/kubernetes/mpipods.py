@@ -29,11 +29,15 @@ def secret_name(job: Job) -> str:
     return f"{job.name}-ssh"
 
 
-def launcher_account(job: Job, template: Template) -> str:
-    """The service account of the launcher: as its template says, else one of the job's own."""
+def launcher_name(job: Job) -> str:
+    """What the launcher's rights are called, and its service account unless its template names one."""
+    return f"{job.name}-launcher"
+
+
+def named_account(template: Template) -> str:
+    """The service account that the launcher's template names; empty where it names none."""
     spec = table(template, "spec")
-    named = spec.get("serviceAccountName") or spec.get("serviceAccount")
-    return str(named or f"{job.name}-launcher")
+    return str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
 
 
 def prepared(job: Job, role: Role, spec: Object, name: str, domain: str) -> Object:
@@ -43,7 +47,7 @@ def prepared(job: Job, role: Role, spec: Object, name: str, domain: str) -> Obje
     if not is_launcher:
         spec = _idle(job, role, spec)
     if is_launcher and uses_agent(job):
-        spec["serviceAccountName"] = launcher_account(job, {"spec": spec})
+        spec["serviceAccountName"] = named_account({"spec": spec}) or launcher_name(job)
     if files := _files(job, is_launcher=is_launcher):
         volume: Object = {"name": CONFIG_VOLUME, "configMap": {"name": config_name(job), "items": files}}
         spec = _mounted(spec, role, volume, FOLDER)
