@@ -22,6 +22,8 @@ class Guard:
 
     def deletes_pod(self, who: str, pod: Tree, options: Tree) -> None: ...
 
+    def changes(self, who: str, what: str, uid: str) -> None: ...
+
     def writes_status(self, who: str, before: Tree, after: Tree) -> None: ...
 
 
@@ -72,6 +74,7 @@ class Front:
         plural, key = _place(about)
         before = self._server.get(plural, key)
         is_json = request.content_type.startswith("application/json-patch")
+        self._guard.changes(who, f"{plural} {key[1]}", _meant(request, is_json=is_json))
         after = _patched(before, _operations(request)) if is_json else _merged(before, _body(request))
         if after["metadata"]["uid"] != before["metadata"]["uid"]:
             raise Refused(409, "Conflict", f"Precondition failed: UID in precondition: {plural}")
@@ -89,6 +92,7 @@ class Front:
         uid = options.get("preconditions", {}).get("uid", "")
         grace = options.get("gracePeriodSeconds")
         found = self._server.get(plural, key)
+        self._guard.changes(who, f"{plural} {key[1]}", uid)
         if plural != PODS:
             self._server.delete(plural, key, uid)
             return SUCCESS
@@ -108,6 +112,13 @@ def _body(request: Request) -> Tree:
 
 def _operations(request: Request) -> list[Tree]:
     return msgspec.json.decode(request.body or b"[]", type=list[Tree])
+
+
+def _meant(request: Request, *, is_json: bool) -> str:
+    """The uid of the object that a patch is meant for."""
+    if not is_json:
+        return str(_body(request).get("metadata", {}).get("uid", ""))
+    return next((str(one["value"]) for one in _operations(request) if one["path"] == "/metadata/uid"), "")
 
 
 def _merged(before: Tree, patch: Tree) -> Tree:

@@ -24,7 +24,7 @@ from tests.simulation.operator.bodies import Body
 from tests.simulation.operator.kubelet import Kubelet
 from tests.simulation.operator.nodes import Nodes
 from tests.simulation.operator.operators import Operators
-from tests.simulation.operator.server import Server, Tree, key_of, owner_of
+from tests.simulation.operator.server import PODS, Server, Tree, key_of, owner_of
 from tests.simulation.operator.story import Story
 from tests.simulation.operator.watches import LONGEST_STALL
 from tests.simulation.rules import Ledger, Violation, need
@@ -84,6 +84,9 @@ class Rules(Guard):
         job = self._job_of(body.job)
         if job is not None and not self._is_contradicted(who, job):
             self._check(lambda: self._check_stop(job, self.status_of(job), body))
+
+    def changes(self, who: str, what: str, uid: str) -> None:
+        self._check(lambda: need(bool(uid), f"{who} changes {what} by its name alone"))
 
     def writes_status(self, who: str, before: Tree, after: Tree) -> None:
         self._check_lead(who)
@@ -147,6 +150,7 @@ class Rules(Guard):
         """Long after the chaos nothing is left to be done."""
         self._check(self._check_jobs)
         self._check(self._check_orphans)
+        self._check(self._check_rights)
 
     def _check_jobs(self) -> None:
         for job in self.jobs():
@@ -163,6 +167,14 @@ class Rules(Guard):
         for body in self._kubelet.bodies.values():
             need(body.gone or self._job_of(body.job) is not None, f"{body.uid} outlives its job")
             need(not (body.gone and body.alive), f"{body.uid} lives on unknown")
+
+    def _check_rights(self) -> None:
+        """No launcher may enter a pod that is not there, or not of its job."""
+        for role in self._server.objects["roles"].values():
+            named = {name for rule in role["rules"] for name in rule["resourceNames"]}
+            pods = self._server.objects[PODS].values()
+            own = {key_of(one)[1] for one in pods if owner_of(one) == owner_of(role)}
+            need(named <= own, f"{role['metadata']['name']} names {sorted(named - own)}")
 
     # What is true.
 
