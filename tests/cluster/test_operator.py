@@ -292,10 +292,7 @@ def test_a_pod_of_somebody_else_in_the_way_is_named(jobs: Jobs) -> None:
     assert 'a Pod named "mnist-worker-0" exists and is not of this job' in waiting["message"]
 
 
-@pytest.mark.parametrize("label", [None, "x"])
-def test_a_pod_whose_attempt_label_is_gone_or_no_number_does_not_stop_its_job(
-    jobs: Jobs, label: str | None
-) -> None:
+def test_pods_whose_attempt_label_is_gone_or_no_number_do_not_stop_their_job(jobs: Jobs) -> None:
     jobs.create(gang(workers(2, restart="OnFailure", backoffLimit=3)))
     jobs.run_in_order("mnist-worker-0", "mnist-worker-1")
     jobs.becomes("tfjob/mnist", "Created", "Running")
@@ -306,7 +303,8 @@ def test_a_pod_whose_attempt_label_is_gone_or_no_number_does_not_stop_its_job(
     until(lambda: _sightings(jobs) == 2, "both to be recorded")
     uid = _uid(jobs, "mnist-worker-0")
 
-    jobs.patch("pod/mnist-worker-0", {"metadata": {"labels": {"bireme.io/attempt": label}}})
+    jobs.patch("pod/mnist-worker-0", {"metadata": {"labels": {"bireme.io/attempt": None}}})
+    jobs.patch("pod/mnist-worker-1", {"metadata": {"labels": {"bireme.io/attempt": "x"}}})
     jobs.end("mnist-worker-0", 0)
     jobs.end("mnist-worker-1", 0)
 
@@ -316,7 +314,7 @@ def test_a_pod_whose_attempt_label_is_gone_or_no_number_does_not_stop_its_job(
 
 
 def test_a_job_that_kubeflow_s_operator_left_half_done_is_carried_on(jobs: Jobs, running: Operator) -> None:
-    running.stop()
+    running.kill()
     jobs.create(workers(2))
     owner = {**_reference(jobs.object("tfjob/mnist")), "controller": True, "blockOwnerDeletion": True}
     for index in range(2):
@@ -340,6 +338,30 @@ def test_a_job_that_kubeflow_s_operator_left_half_done_is_carried_on(jobs: Jobs,
 
     jobs.condition("tfjob/mnist", "Succeeded")
     assert {_uid(jobs, pod) for pod in jobs.pods()} == uids
+
+
+def test_no_second_launcher_starts_beside_that_of_kubeflow_s_operator(jobs: Jobs) -> None:
+    """Kubeflow's MPI operator runs a launcher through a batch Job, whose pod has a name of its own."""
+    marks = {"training.kubeflow.org/job-name": "mnist", "training.kubeflow.org/job-role": "launcher"}
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "mnist-launcher",
+        "uid": "1",
+        "controller": True,
+    }
+    metadata = {"name": "mnist-launcher-x7k2p", "labels": marks, "ownerReferences": [owner]}
+    jobs.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **template()})
+    jobs.create({**mpi(1), "apiVersion": "kubeflow.org/v2beta1"})
+    jobs.run_in_order("mnist-worker-0")
+
+    waiting = jobs.condition("mpijob/mnist", "Waiting")
+    assert "mnist-launcher-x7k2p" in waiting["message"]
+    assert "kubectl delete job mnist-launcher" in waiting["message"]
+    assert "mnist-launcher" not in jobs.pods()
+    jobs.delete("pod/mnist-launcher-x7k2p", "--force", "--grace-period=0")
+
+    until(lambda: "mnist-launcher" in jobs.pods(), "our launcher")
 
 
 def test_a_pod_that_cannot_be_followed_is_named(jobs: Jobs) -> None:

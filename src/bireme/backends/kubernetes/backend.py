@@ -13,7 +13,7 @@ from msgspec import Struct
 from bireme import kinds
 from bireme.backends.kubernetes import mpiobjects, mpipods, podmaking, podviews, services
 from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.belongings import Belongings, foreign, unwatched
+from bireme.backends.kubernetes.belongings import Belongings, foreign, second_launcher, unwatched
 from bireme.backends.kubernetes.gangs import Gangs
 from bireme.backends.kubernetes.labels import JOB_NAME, written
 from bireme.backends.kubernetes.paths import path
@@ -284,6 +284,9 @@ class ClusterBackend:
         return None
 
     async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
+        rival = self.index.kubeflow_launcher(job.namespace, job.name) if job.kind is Kind.MPI else None
+        if rival is not None and name == mpipods.launcher_name(job):
+            raise second_launcher(rival.metadata.name, name)
         try:
             pod = await self._api.create(path("v1", "pods", job.namespace), body, Pod)
             self.counting.created += 1

@@ -185,6 +185,12 @@ def foreign(kind: str, name: str) -> ApiError:
     return ApiError(409, "AlreadyExists", text, {})
 
 
+def second_launcher(pod: str, name: str) -> ApiError:
+    """Two launchers of one job would start its ranks twice."""
+    what = f"the pod {pod}, which Kubeflow's MPI operator started, is this job's launcher already"
+    return ApiError(409, "AlreadyExists", f"{what}; to start the job anew: kubectl delete job {name}", {})
+
+
 def unwatched(name: str) -> ApiError:
     """A pod of the job whose changes nobody would tell us."""
     what = f"the pod {name} is of this job, but its label {labels.JOB_NAME} was taken away"

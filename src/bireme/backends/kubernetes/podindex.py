@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from bireme.backends.kubernetes.labels import JOB_NAME, JOB_ROLE
 from bireme.backends.kubernetes.views import Pod
 
 _NONE: Mapping[str, Pod] = {}
@@ -15,14 +16,17 @@ class PodIndex:
     def __init__(self) -> None:
         self._of_job: dict[str, dict[str, Pod]] = {}
         self._on_node: dict[str, dict[str, Pod]] = {}
+        self._launchers: dict[str, dict[str, Pod]] = {}
 
     def changed(self, before: Pod | None, after: Pod | None) -> None:
         if before is not None:
             self._drop(self._of_job, owner(before), before)
             self._drop(self._on_node, before.spec.nodeName, before)
+            self._drop(self._launchers, _launched(before), before)
         if after is not None:
             self._keep(self._of_job, owner(after), after)
             self._keep(self._on_node, after.spec.nodeName, after)
+            self._keep(self._launchers, _launched(after), after)
 
     def of_job(self, uid: str) -> Iterable[Pod]:
         return self._of_job.get(uid, _NONE).values()
@@ -36,6 +40,10 @@ class PodIndex:
     def on_node(self, name: str) -> Iterable[Pod]:
         return self._on_node.get(name, _NONE).values()
 
+    def kubeflow_launcher(self, namespace: str, job: str) -> Pod | None:
+        """The launcher that Kubeflow's MPI operator started for a job of this name, whatever became of it."""
+        return next(iter(self._launchers.get(f"{namespace}/{job}", _NONE).values()), None)
+
     def _keep(self, index: dict[str, dict[str, Pod]], key: str, pod: Pod) -> None:
         if key:
             index.setdefault(key, {})[pod.metadata.uid] = pod
@@ -46,6 +54,14 @@ class PodIndex:
             pods.pop(pod.metadata.uid, None)
             if not pods:
                 del index[key]
+
+
+def _launched(pod: Pod) -> str:
+    """The job whose launcher the pod is through a batch Job; none of ours is."""
+    meta = pod.metadata
+    if meta.labels.get(JOB_ROLE) != "launcher" or meta.controller is None or meta.controller.kind != "Job":
+        return ""
+    return f"{meta.namespace}/{meta.labels.get(JOB_NAME, '')}"
 
 
 def owner(pod: Pod) -> str:
