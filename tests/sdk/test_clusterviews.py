@@ -38,6 +38,17 @@ def test_a_running_job_is_seen_with_its_replicas_and_where_it_is() -> None:
     assert (view.command, view.why, view.diagnosis) == (("python", "train.py"), "", None)
 
 
+def test_a_pod_whose_label_does_not_tell_its_attempt_is_shown_in_it() -> None:
+    memory = {"attempt": 2, "sightings": {"mnist-worker-0": {"uid": "worker-0-uid"}}}
+    unlabelled = {"labels": {"training.kubeflow.org/replica-type": "worker", "bireme.io/attempt": "x"}}
+    one = job({**RUNNING, "bireme": memory})
+
+    view = clusterviews.view(_seen(one, pod("worker-0", conditions=READY, metadata=unlabelled)))
+
+    assert view.workers == "1/2"
+    assert [one.short for one in view.replicas if one.ready] == ["worker-0"]
+
+
 def test_the_first_error_is_the_earliest_termination() -> None:
     one = job(failed(12), workers=2)
     pods = (

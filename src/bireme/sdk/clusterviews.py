@@ -13,6 +13,7 @@ from bireme.backends.kubernetes import jobviews, starting, statuses
 from bireme.backends.kubernetes.jobs import EventObject
 from bireme.backends.kubernetes.jobviews import JobObject
 from bireme.backends.kubernetes.views import Pod, seconds
+from bireme.core import attempts
 from bireme.manifest import read
 from bireme.model.decisions import EventType
 from bireme.model.decoding import DAMAGED
@@ -63,14 +64,16 @@ def seen(
     now: float,
     events: tuple[EventObject, ...] = (),
 ) -> Seen:
-    job = job_of(one)
+    job, status = job_of(one), status_of(one)
+    paired = podlives.paired(job, pods, now)
+    told = attempts.resolved(status, Observation(tuple(each.replica for each in paired))).replicas
     return Seen(
         id=id,
         context=context,
         object=one,
         job=job,
-        status=status_of(one),
-        pods=podlives.paired(job, pods, now),
+        status=status,
+        pods=tuple(ReplicaPod(replica, each.pod) for replica, each in zip(told, paired, strict=True)),
         events=events,
         now=now,
     )
