@@ -27,7 +27,7 @@ from tests.simulation import jobs, rules
 from tests.simulation.audit import Auditor
 from tests.simulation.bodies import Body, Kubelet
 from tests.simulation.clock import Clock
-from tests.simulation.profiles import Profile
+from tests.simulation.profiles import Misfortune, Profile
 from tests.simulation.rules import Ledger
 
 EVICTION_TIMEOUT = 40.0
@@ -65,6 +65,7 @@ class Place:
         self._held: Granted | None = None
         self._asked = 0
         self.faults: dict[str, Fault] = {}
+        self._refused_at: float | None = None
         self.seen = Observation()
         self._count = 0
 
@@ -129,8 +130,23 @@ class Place:
         self._moment()
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
-        for action in actions:
-            self._carry_out(job, action)
+        starts = [one for one in actions if isinstance(one, Start)]
+        if starts:
+            if self._refused_at is not None and self._shows_refusals:
+                rules.check_try(starts, self.wall() - self._refused_at)
+            self.faults.clear()
+        try:
+            for action in actions:
+                if not isinstance(action, Start) or not self.faults:
+                    self._carry_out(job, action)
+        finally:
+            if starts:
+                self._refused_at = self.wall() if self.faults else None
+
+    @property
+    def _shows_refusals(self) -> bool:
+        """Whether every refusal is heard of, and by a clock that tells how long ago it was."""
+        return self.profile.faults_stay and Misfortune.JUMP not in self.profile.misfortunes
 
     def _carry_out(self, job: Job, action: Action) -> None:
         self._moment()
@@ -184,7 +200,8 @@ class Place:
         self.faults.pop(start.replica, None)
         if any(one.name == start.replica for one in self.bodies.values()):
             return  # It was started already.
-        if self._happens(self.profile.start_fault):
+        full = self.profile.quota and len(self.living()) >= self.profile.quota and not self.calm
+        if full or self._happens(self.profile.start_fault):
             final = self._happens(self.profile.final_fault)
             self.faults[start.replica] = Fault(start.replica, "quota exceeded", final=final)
             self._wake()

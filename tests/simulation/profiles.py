@@ -54,6 +54,8 @@ class Profile(Struct, frozen=True):
     finalizers: bool
     """What was removed is seen for a while after its end."""
     nodes: int
+    quota: int
+    """Replicas that may live at a time, where that is limited; 0 means any number."""
 
     @property
     def counts_exactly(self) -> bool:
@@ -89,4 +91,5 @@ def draw(rng: Random) -> Profile:
         faults_stay=rng.random() < 0.5,
         finalizers=rng.random() < 0.5,
         nodes=rng.choice((1, 2, 3)),
+        quota=rng.choice((0, 0, 0, 0, 1, 2, 3)),
     )

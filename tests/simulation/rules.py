@@ -9,6 +9,8 @@ from bireme.model.replicas import Granted, Observation, ReplicaPhase
 from bireme.model.status import ConditionType, Status
 from tests.simulation.bodies import Body
 
+FIRST_WAIT = 0.999
+"""Seconds from a refusal to the next try, at least."""
 MUTABLE_AFTER_END = ("expired", "waiting")
 
 
@@ -93,6 +95,13 @@ def check_action(
             need(action.attempt == status.attempt, "resources are asked for another attempt")
             left_out = {one.name for one in ledger.living()} - {one.replica for one in action.demands}
             need(not left_out, f"resources of {left_out} are given back while they live")
+
+
+def check_try(starts: list[Start], waited: float) -> None:
+    """Replicas are about to be started after one was refused."""
+    names = [one.replica for one in starts]
+    need(len(starts) == 1, f"{names} start although one was refused before")
+    need(waited >= FIRST_WAIT, f"{names} starts {waited:.1f} s after a refusal")
 
 
 def check_end(ledger: Ledger, job: Job, status: Status, admission: object) -> None:

@@ -8,8 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.core import backoff, cleanup, losses, wiring
+from bireme.core import backoff, cleanup, losses, slowstart, wiring
 from bireme.core.restart import GANG
+from bireme.core.slowstart import Probing
 from bireme.model.decisions import Admit, Decision, Event, EventType, Start
 from bireme.model.job import Job, Member, Unit
 from bireme.model.replicas import Granted, Observation, Replica, ReplicaPhase, Waiting
@@ -119,7 +120,10 @@ class _Muster(Struct, frozen=True):
 
 
 def _bring_in(muster: _Muster, now: float) -> Decision:
-    job, status, missing = muster.job, muster.status, muster.missing
+    missing = muster.missing
+    status, pace = slowstart.note(muster.status, muster.observation.faults, missing, now)
+    muster = replace(muster, status=status)
+    job = muster.job
     granted = _granted(muster, missing)
     if missing and granted is None:
         status = replace(status, waiting=_queued(muster.observation))
@@ -129,17 +133,26 @@ def _bring_in(muster: _Muster, now: float) -> Decision:
     if granted is None:
         return Decision(status)
     due = [one for one in missing if _may_start(muster, one, now) and _can_meet(muster, one, granted)]
-    starts = wiring.start_all(job, due, status.attempt, granted.addresses)
+    starts = wiring.start_all(job, slowstart.chosen(pace, due), status.attempt, granted.addresses)
+    status = slowstart.try_again(status, pace, due, now)
     # Resources of those who are gone and not wanted are given back.
     surplus = granted.replicas - {one.name for one in muster.claimants}
-    waited_for = {GANG, *(one.name for one in missing)} if missing else set[str]()
     return Decision(
         status,
         (*starts, _admit(muster)) if surplus else starts,
-        _created(job, starts),
+        # One that is tried after a refusal is most likely refused again.
+        () if isinstance(pace, Probing) else _created(job, starts),
         files=kinds.module(job.kind).files(job, muster.ready, granted.addresses),
-        wake_at=min((at for at in _timers(status, waited_for) if at > now), default=None),
+        wake_at=_next_look(muster, slowstart.next_turn(pace, due, now), now),
     )
+
+
+def _next_look(muster: _Muster, turn: float | None, now: float) -> float | None:
+    """When another one of the missing may start, if nothing else happens."""
+    if turn is not None:
+        return turn
+    waited_for = {GANG, *(one.name for one in muster.missing)} if muster.missing else set[str]()
+    return min((at for at in _timers(muster.status, waited_for) if at > now), default=None)
 
 
 def _queued(observation: Observation) -> str:
@@ -187,20 +200,22 @@ def _can_meet(muster: _Muster, member: Member, granted: Granted) -> bool:
 
 
 def _timers(status: Status, keys: Set[str]) -> list[float]:
-    return [retry.not_before for key, retry in status.retries.items() if key in keys]
+    return [status.retries[key].not_before for key in keys if key in status.retries]
 
 
 def _note_faults(status: Status, observation: Observation, now: float) -> tuple[Status, frozenset[str]]:
-    """An action that failed is tried again after a while, and what was wrong is said meanwhile.
+    """A start that failed for a reason of its own is tried again after a while; the reason is said meanwhile.
 
     A backend may show a fault once or until the next try. So one that is seen again while its time has not
     come is no news; and when the time has come, the try is due together with the wait for the one after it.
+    Where the reason is not the replica's own, the whole job waits: see `slowstart`.
     """
-    if not observation.faults:
+    own = [one for one in observation.faults if one.alone]
+    if not own:
         return status, frozenset()
     retries = dict(status.retries)
     again: set[str] = set()
-    for name in {fault.replica: None for fault in observation.faults}:
+    for name in {fault.replica: None for fault in own}:
         known = status.retries.get(name)
         if known is not None and known.not_before > now:
             continue
@@ -208,7 +223,7 @@ def _note_faults(status: Status, observation: Observation, now: float) -> tuple[
             again.add(name)
         failures = known.failures + 1 if known is not None else 1
         retries[name] = Retry(failures, now + backoff.longest(failures))
-    status = replace(status, retries=retries, trouble=observation.faults[-1].text)
+    status = replace(status, retries=retries, trouble=own[-1].text)
     return status, frozenset(again)
 
 

@@ -41,7 +41,7 @@ def lift(job: Job, status: Status, now: float) -> tuple[Status, Event]:
     status = conditions.deny(status, ConditionType.SUSPENDED, reason, message, now)
     began = status.started is not None
     status = next_attempt(job, status) if began else status
-    return replace(status, started=now, retries={}), Event(EventType.NORMAL, reason, message)
+    return replace(status, started=now, retries={}, refusal=None), Event(EventType.NORMAL, reason, message)
 
 
 def next_attempt(job: Job, status: Status) -> Status:

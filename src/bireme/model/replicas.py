@@ -124,6 +124,8 @@ class Fault(Struct, frozen=True):
     text: str
     hint: str = ""
     final: bool = False
+    alone: bool = False
+    """It concerns this replica only, such as a name that is taken: the others may start."""
 
 
 class Observation(Struct, frozen=True):

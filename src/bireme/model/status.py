@@ -56,6 +56,14 @@ class Retry(Struct, frozen=True, omit_defaults=True):
     not_before: float
 
 
+class Refusal(Struct, frozen=True, omit_defaults=True):
+    """A start that the place refused: how often, and not before when a replica of the job is tried again."""
+
+    replica: str
+    failures: int
+    not_before: float
+
+
 class Sighting(Struct, frozen=True, omit_defaults=True):
     """The replica last seen under a name, and how many of its losses are counted."""
 
@@ -82,6 +90,8 @@ class Status(Struct, frozen=True, omit_defaults=True):
     """Replicas of this attempt that succeeded: they are never run again, even if their traces are removed."""
     retries: dict[str, Retry] = {}
     """Replicas of this attempt that failed before; the key "" stands for the gang."""
+    refusal: Refusal | None = None
+    """The last refused start, until that replica is there: as long the others are not tried."""
     waiting: str = ""
     """Why the job waits for its resources, or an empty text."""
     trouble: str = ""

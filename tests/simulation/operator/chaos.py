@@ -51,12 +51,17 @@ class Cluster:
         self.operators: Operators
         self.rules: Rules
         self.quota_until = 0.0
+        self.most_pods = float("inf")
+        """A quota that stays."""
+        self.refused = 0
         nodes.expelled = self._expel
         nodes.removed = self._collect
         server.listeners.append(self._hear)
 
     def may_create(self, plural: str) -> None:
-        if plural == PODS and self.story.now < self.quota_until:
+        full = len(self.server.objects[PODS]) >= self.most_pods
+        if plural == PODS and (full or self.story.now < self.quota_until):
+            self.refused += 1
             raise Refused(403, "Forbidden", "exceeded quota: no more pods are allowed")
 
     def after(self, delay: float, do: Callable[[], None]) -> None:

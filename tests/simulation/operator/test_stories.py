@@ -176,3 +176,35 @@ def test_a_refusal_is_forgotten_when_its_pod_is_there_after_all() -> None:
         assert not stage.status.trouble
 
     play(story)
+
+
+def test_a_quota_of_ten_pods_keeps_most_of_a_large_job_from_being_tried() -> None:
+    async def story(stage: Stage) -> None:
+        stage.cluster.most_pods = 10
+        stage.operator()
+        stage.submit(workers=300)
+
+        await asyncio.sleep(120.0)
+
+        assert len(stage.server.objects[PODS]) == 10
+        assert stage.cluster.refused <= 24 + 10, "one batch, then one request a try"
+        assert len(stage.server.objects["services"]) <= 10 + 24
+
+    play(story)
+
+
+def test_a_large_job_is_complete_soon_after_its_quota_was_raised() -> None:
+    async def story(stage: Stage) -> None:
+        stage.cluster.most_pods = 10
+        stage.operator()
+        stage.submit(workers=100)
+        await stage.until(lambda: bool(stage.status.trouble))
+        await asyncio.sleep(20.0)
+
+        stage.cluster.most_pods = 1000
+
+        await asyncio.sleep(30.0)
+        assert stage.running() == 100
+        assert not stage.status.trouble
+
+    play(story)

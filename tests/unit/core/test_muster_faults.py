@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bireme.model.job import Unit
 from bireme.model.replicas import Fault
-from bireme.model.status import ConditionType, Retry
+from bireme.model.status import ConditionType, Refusal, Retry
 from tests.unit.core.world import (
     World,
     crashed,
@@ -51,7 +51,7 @@ def test_a_fault_that_is_seen_again_before_its_time_does_not_wait_longer() -> No
         decision = world.look(running("worker-1"), at=now, faults=(fault(),))
         assert decision.wake_at == 2.0
 
-    assert world.status.retries["mnist-worker-0"] == Retry(1, 2.0)
+    assert world.status.refusal == Refusal("mnist-worker-0", 1, 2.0)
 
 
 def test_a_fault_that_stays_until_the_next_try_is_tried_again_ever_more_rarely() -> None:
@@ -76,10 +76,10 @@ def test_a_fault_does_not_cut_the_back_off_of_its_gang_short() -> None:
 
     for now in (11.0, 12.0, 13.0):
         assert starts(world.look(at=now, faults=(fault(),))) == []
-    assert starts(world.look(at=18.0, faults=(fault(),))) == ["worker-0", "worker-1"]
+    assert starts(world.look(at=18.0, faults=(fault(),))) == ["worker-0"]
 
 
-def test_a_fault_of_no_replica_makes_the_whole_gang_wait() -> None:
+def test_a_fault_of_no_replica_makes_the_whole_job_wait() -> None:
     world = World(workers())
     nobody = Fault("", "the disk is full")
     world.look()
@@ -88,7 +88,7 @@ def test_a_fault_of_no_replica_makes_the_whole_gang_wait() -> None:
     due = world.look(at=2.0, faults=(nobody,))
 
     assert (starts(waiting), waiting.wake_at) == ([], 2.0)
-    assert starts(due) == ["worker-0", "worker-1"]
+    assert starts(due) == ["worker-0"]
 
 
 def test_trouble_is_over_when_everybody_is_there() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from bireme.backends.kubernetes.labels import JOB_NAME, written
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.podindex import PodIndex, owner
 from bireme.backends.kubernetes.scoped import Scoped
+from bireme.backends.kubernetes.turns import Pacer, Turns
 from bireme.backends.kubernetes.views import Node, Pod, PodGroup
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
 from bireme.model.job import Job, Kind, Unit, members
@@ -29,8 +29,8 @@ from bireme.model.stored import Stored
 SHORTEST_GRACE = 1
 """Seconds: with none at all a pod would be forgotten before its end is seen."""
 AT_ONCE = 24
-"""Replicas that are started or removed side by side: more would not be faster, each connection costs memory,
-and whatever else is to be sent, such as the renewal of a lease, would wait behind them."""
+"""Replicas of all jobs that are started or removed side by side: more would not be faster, each connection
+costs memory, and whatever else is to be sent, such as the renewal of a lease, would wait behind them."""
 UNSCHEDULABLE = "Unschedulable"
 """The reason of a pod for which its scheduler finds no node."""
 _log = logging.getLogger(__name__)
@@ -77,7 +77,8 @@ class ClusterBackend:
         self._files: dict[str, tuple[File, ...]] = {}
         self._caught_up: dict[str, str] = {}
         self._seen: dict[str, tuple[str, bool, Replica]] = {}
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = Turns(AT_ONCE)
+        self._pacer = Pacer(clock)
         self.index = PodIndex()
         self.counting = Counting()
 
@@ -85,6 +86,7 @@ class ClusterBackend:
         """Drop what is kept of a job that is gone."""
         for kept in (self._faults, self._lacks, self._jobs, self._files):
             kept.pop(key, None)
+        self._pacer.forget(key)
         self._caught_up.pop(uid, None)
         self._belongings.forget(uid)
         self._gangs.forget(uid)
@@ -114,7 +116,9 @@ class ClusterBackend:
         await self._support(key, job, next(one.name for one in members(job)))
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
-        await _all(self._remove(job, one) for one in actions if isinstance(one, Stop | Abandon))
+        removals = [one for one in actions if isinstance(one, Stop | Abandon)]
+        if removals and await self._pacer.remove(removals, lambda one: self._remove(job, one)):
+            self._look_at(key, self._clock())
         for one in actions:
             match one:
                 case Admit():
@@ -247,18 +251,18 @@ class ClusterBackend:
             self._look_at(key, self._clock())
 
     async def _start_all(self, key: str, job: Job, starts: list[Start]) -> None:
-        faults = self._faults.setdefault(key, {})
-        for one in starts:
-            faults.pop(one.replica, None)
-        supported = await self._support(key, job, starts[0].replica)
-        if supported and (templates := self._fitting(key, job)):
-            extras = self._extras(job, starts[0].attempt)
-            found = await asyncio.gather(*(self._start(job, one, templates, extras) for one in starts))
-            faults |= {one.replica: one for one in found if one is not None}
-        if faults or not supported:
+        self._faults.pop(key, None)  # What was refused before is told anew by this try.
+        if not await self._support(key, job, starts[0].replica):
             self._look_at(key, self._clock())
-        if not faults:
-            self._faults.pop(key, None)
+        elif templates := self._fitting(key, job):
+            extras = self._extras(job, starts[0].attempt)
+            faults, is_over = await self._pacer.start(
+                key, starts, lambda one: self._start(job, one, templates, extras)
+            )
+            if faults:
+                self._faults[key] = faults
+            if faults or is_over:
+                self._look_at(key, self._clock())
 
     def _fitting(self, key: str, job: Job) -> Mapping[str, dict[str, Any]]:
         """The job's templates; none where it was deleted or written anew since: the next step sees that."""
@@ -271,7 +275,7 @@ class ClusterBackend:
         role = job.role(start.role)
         assert role is not None, f"{start.replica} has a role that its job does not declare"
         # The pod is made when its turn comes: those of a large job together would fill the memory.
-        async with self._turns:
+        async with self._turns.turn(job.uid):
             body = podmaking.pod(job, role, templates[role.type], start, extras)
             service = services.service(job, role, start.index)
             try:
@@ -351,7 +355,7 @@ class ClusterBackend:
             return
         where = path("v1", "pods", job.namespace, action.replica)
         try:
-            async with self._turns:
+            async with self._turns.turn(job.uid):
                 left = await self._api.delete(where, Pod, uid=action.uid, grace=_grace(action))
         except ApiError as error:
             if error.status != 409:
@@ -364,13 +368,6 @@ class ClusterBackend:
             self._pods.learn(left)
         if isinstance(action, Stop) and action.for_good and job.kind is not Kind.MPI:
             await self._belongings.drop_service(job, action.replica)
-
-
-async def _all(requests: Iterable[Awaitable[object]]) -> None:
-    """Wait for all, then raise what went wrong first: none is left behind."""
-    for one in await asyncio.gather(*requests, return_exceptions=True):
-        if isinstance(one, BaseException):
-            raise one
 
 
 def _grace(action: Stop | Abandon) -> int | None:
@@ -396,5 +393,9 @@ def _lives_on(pod: Pod) -> bool:
 
 
 def _fault(replica: str, error: ApiError) -> Fault:
-    """What a refused request means: a pod that the API calls invalid will not become valid."""
-    return Fault(replica, f"Error creating: {error.message}", final=error.status in (400, 422))
+    """What a refused request means: a pod that the API calls invalid will not become valid.
+
+    A name that is taken is that replica's own matter; a quota, or a server that is not well, everybody's.
+    """
+    invalid, taken = error.status in (400, 422), error.status == 409
+    return Fault(replica, f"Error creating: {error.message}", final=invalid, alone=taken)
