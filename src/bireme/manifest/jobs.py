@@ -14,7 +14,7 @@ from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, Kind, Role, member_nam
 # Legal fields of a batch Job that change how it ends, and that only a cluster acts on.
 _CLUSTER_ONLY = ("backoffLimitPerIndex", "maxFailedIndexes", "podFailurePolicy", "successPolicy")
 
-_MOST_REPLICAS = 1_000_000
+_MOST_COMPLETIONS = 1_000_000
 
 
 class Metadata(Struct, frozen=True):
@@ -133,8 +133,10 @@ def _check_replicas(document: Fields, job: Job, metadata: Metadata) -> None:
     """Refuses a job that has too many replicas, or whose longest name no pod could have."""
     fields = document.mapping("metadata")
     spec = document.mapping("spec")
-    if spec is not None and job.total > _MOST_REPLICAS:
-        spec.error("", f"the job has {job.total} replicas; at most {_MOST_REPLICAS} are supported")
+    most = _MOST_COMPLETIONS if job.kind is Kind.BATCH else roles.MOST_REPLICAS
+    if spec is not None and job.total > most:
+        text = f"the job has {job.total} replicas; at most {most} are supported"
+        spec.error("", text, "make it several jobs")
     if fields is None or not job.name:
         return
     longest = max((_longest(job, role) for role in job.roles if role.replicas > 0), key=len, default="")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bireme.kinds.contract import KindModule
-from bireme.manifest import names
+from bireme.manifest import names, roles
 from bireme.model.job import Kind, Naming
 
 MOST_NAME = names.MOST_CHARACTERS
@@ -42,8 +42,8 @@ REQUIRED = "FieldValueRequired"
 
 def of_job(module: KindModule) -> list[Rule]:
     """The rules that look at a job's name."""
-    roles = f"self.spec.{module.SPECS}"
-    shown = f"self.metadata.name + '-' + {roles}.filter(type, !({_fits(module)}))[0].lowerAscii()"
+    specs = f"self.spec.{module.SPECS}"
+    shown = f"self.metadata.name + '-' + {specs}.filter(type, !({_fits(module)}))[0].lowerAscii()"
     return [
         Rule(
             f"self.metadata.name.matches('{_LABEL_1035}')",
@@ -51,7 +51,7 @@ def of_job(module: KindModule) -> list[Rule]:
             field_path=".metadata.name",
         ),
         Rule(
-            f"{roles}.all(type, {_fits(module)})",
+            f"{specs}.all(type, {_fits(module)})",
             f"the name of a pod must be no more than {MOST_NAME} characters: shorten the name of the job",
             f"'the name of a pod, which begins with ' + {shown} + ', must be no more than "
             f"{MOST_NAME} characters'",
@@ -64,16 +64,21 @@ def _fits(module: KindModule) -> str:
     """Whether the longest name among the pods of one role is short enough."""
     types = module.role_types(module.API_VERSIONS[0])
     alone = [type_.key.lower() for type_ in types if type_.naming is Naming.ROLE]
-    none = [type_.key.lower() for type_ in types if type_.replicas == 0]
-    role = f"self.spec.{module.SPECS}[type]"
-    usual = f"(type.lowerAscii() in {_list(none)} ? 0 : 1)" if none else "1"
-    replicas = f"(has({role}.replicas) ? {role}.replicas : {usual})"
+    replicas = _replicas(module, f"self.spec.{module.SPECS}[type]")
     numbered = f"size(self.metadata.name) + size(type) + 2 + size(string({replicas} - 1)) <= {MOST_NAME}"
     fits = f"{replicas} < 1 || {numbered}"
     if not alone:
         return fits
     bare = f"size(self.metadata.name) + size(type) + 1 <= {MOST_NAME}"
     return f"type.lowerAscii() in {_list(alone)} ? {bare} : ({fits})"
+
+
+def _replicas(module: KindModule, role: str) -> str:
+    """How many replicas of a `type` there are, given its spec."""
+    types = module.role_types(module.API_VERSIONS[0])
+    none = [type_.key.lower() for type_ in types if type_.replicas == 0]
+    usual = f"(type.lowerAscii() in {_list(none)} ? 0 : 1)" if none else "1"
+    return f"(has({role}.replicas) ? {role}.replicas : {usual})"
 
 
 # --- The replica types ------------------------------------------------------------------------------------
@@ -85,6 +90,7 @@ def of_roles(module: KindModule) -> list[Rule]:
     small = _list([key.lower() for key in types])
     supported = ", ".join(f'"{key}"' for key in types)
     unknown = f"self.filter(type, !(type.lowerAscii() in {small}))[0]"
+    total = f"self.map(type, {_replicas(module, 'self[type]')}).sum()"
     return [
         Rule(
             "size(self) > 0",
@@ -99,6 +105,11 @@ def of_roles(module: KindModule) -> list[Rule]:
         Rule(
             "self.all(type, self.all(other, type == other || type.lowerAscii() != other.lowerAscii()))",
             "a replica type must not be there twice in different case",
+        ),
+        Rule(
+            # Their number is not told: making a text of it is estimated as too expensive.
+            f"{total} <= {roles.MOST_REPLICAS}",
+            f"the job has too many replicas; at most {roles.MOST_REPLICAS} are supported in all roles",
         ),
         *_ROLE_RULES.get(module.KIND, []),
     ]

@@ -106,13 +106,13 @@ def test_a_name_that_makes_an_invalid_pod_name_says_which() -> None:
 
 
 def test_the_longest_pod_name_counts() -> None:
-    name = "a" * 52
+    name = "a" * 53
 
     (complaint,) = refusal(
-        JAXJOB.replace("name: mnist", f"name: {name}").replace("replicas: 2", "replicas: 100000")
+        JAXJOB.replace("name: mnist", f"name: {name}").replace("replicas: 2", "replicas: 5000")
     )
 
-    assert f"{name}-worker-99999 would be invalid" in complaint
+    assert f"{name}-worker-4999 would be invalid" in complaint
 
 
 def test_a_namespace_must_be_a_label() -> None:
@@ -269,10 +269,17 @@ def test_bad_policies_options_and_annotations(before: str, after: str, complaint
     assert complaint in refusal(PYTORCHJOB.replace(before, after))[0]
 
 
-def test_more_replicas_than_any_job_has_are_refused() -> None:
+def test_more_replicas_than_were_ever_tried_are_refused() -> None:
+    (complaint,) = refusal(PYTORCHJOB.replace("replicas: 3", "replicas: 5000"))
+
+    assert "spec: the job has 5001 replicas; at most 5000 are supported" in complaint
+    assert reading(PYTORCHJOB.replace("replicas: 3", "replicas: 4999")).jobs
+
+
+def test_more_completions_than_any_job_has_are_refused() -> None:
     (complaint,) = refusal(JOB.replace("completions: 4", "completions: 2000000"))
 
-    assert complaint == "job.yaml:4:1 spec: the job has 2000000 replicas; at most 1000000 are supported"
+    assert "spec: the job has 2000000 replicas; at most 1000000 are supported" in complaint
 
 
 # --- All at once ------------------------------------------------------------------------------------------

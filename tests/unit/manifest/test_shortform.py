@@ -219,7 +219,7 @@ def test_every_option_of_a_script() -> None:
 
 
 def test_a_bad_option_is_named() -> None:
-    with pytest.raises(BadInput, match="--workers must be from 1 to 100000, got 0"):
+    with pytest.raises(BadInput, match="--workers must be from 1 to 5000, got 0"):
         shortform.from_script("train.py", workers=0)
     with pytest.raises(BadInput, match="--memory: '4GB' has the unknown suffix 'GB'"):
         shortform.from_script("train.py", memory="4GB")

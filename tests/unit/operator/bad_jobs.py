@@ -42,8 +42,8 @@ BAD = {
         _named("m" * 55), "-worker-1 would be invalid", "must be no more than 63 characters"
     ),
     "the longest pod name counts": Bad(
-        _named("m" * 52, JAXJOB.replace("replicas: 2", "replicas: 100000")),
-        "-worker-99999 would be invalid",
+        _named("m" * 53, JAXJOB.replace("replicas: 2", "replicas: 5000")),
+        "-worker-4999 would be invalid",
         "must be no more than 63 characters",
     ),
     "a launcher's name": Bad(
@@ -82,9 +82,14 @@ BAD = {
         "should be greater than or equal to 0",
     ),
     "far too many replicas": Bad(
-        JAXJOB.replace("replicas: 2", "replicas: 100001"),
-        "must be at most 100000",
-        "should be less than or equal to 100000",
+        JAXJOB.replace("replicas: 2", "replicas: 5001"),
+        "must be at most 5000",
+        "should be less than or equal to 5000",
+    ),
+    "too many replicas of all roles together": Bad(
+        PYTORCH.replace("replicas: 3", "replicas: 5000"),
+        "the job has 5001 replicas; at most 5000 are supported",
+        "the job has too many replicas; at most 5000 are supported in all roles",
     ),
     "replicas in quotes": Bad(
         JAXJOB.replace("replicas: 2", 'replicas: "2"'), "wanted a whole number", "must be of type integer"
