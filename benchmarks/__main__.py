@@ -12,6 +12,7 @@ for name in (
     "report",
     "checkpoint",
     "controller.__main__",
+    "controller.crowding",
     "start.__main__",
 ):
     print(f"\n== benchmarks.{name.removesuffix('.__main__')}", flush=True)
