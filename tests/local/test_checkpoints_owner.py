@@ -85,11 +85,13 @@ def test_the_same_run_goes_on_after_its_death(tmp_path: Path) -> None:
 
 
 OVERTAKEN = """
-from bireme.runtime.checkpoints import owning
+from bireme.runtime.checkpoints import marks
+from bireme.runtime.checkpoints.foldermarks import FolderMarks
 checkpoints = opened("run", 0)
 checkpoints.save(1, {"x": 1}, {}, {})
 checkpoints.wait()
-owning._write(sys.argv[1], owning.Mark("run", 1, "elsewhere", 1))
+of = FolderMarks(sys.argv[1])
+of.take(marks.made(Owner("run", 0, 1, 1), 2, 5.0), of.read())
 checkpoints.save(2, {"x": 2}, {}, {})
 checkpoints.close()
 print([one.step for one in listed(sys.argv[1])])
@@ -102,3 +104,27 @@ def test_an_attempt_that_was_replaced_commits_nothing_more(tmp_path: Path) -> No
     assert said == (
         "TOLD step 2 was not saved: another run or a later attempt writes here now; training goes on\n[1]\n"
     )
+
+
+WITHOUT_LOCKS = """
+import errno, fcntl
+
+def refused(*given):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+fcntl.lockf = fcntl.flock = refused
+"""
+
+
+def test_a_second_run_in_a_folder_without_locks_is_refused_while_the_first_lives(tmp_path: Path) -> None:
+    process = begun(words(WITHOUT_LOCKS + HOLD, tmp_path, "first"))
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "holding\n"
+        said = ran(words(WITHOUT_LOCKS + SAVE, tmp_path, "second", 0, "restore"))
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert f"REFUSED {tmp_path} is being written by run first (process {process.pid} on " in said
+    assert said.endswith("[1]\n")

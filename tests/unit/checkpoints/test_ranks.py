@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from bireme.runtime.checkpoints import marks
+from bireme.runtime.checkpoints.foldermarks import FolderMarks
 from bireme.runtime.checkpoints.folders import Folder
 from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed
 from bireme.runtime.checkpoints.writing import Patience
@@ -67,7 +69,9 @@ def test_after_a_failure_rank_0_does_not_wait_for_who_is_dead(tmp_path: Path) ->
 
 def test_after_a_failure_nobody_waits_for_a_rank_0_that_is_dead(tmp_path: Path) -> None:
     heard = Heard()
-    Folder(str(tmp_path)).begin(10, 0, "abcd")
+    mark = marks.made(Owner("run"), 1, 5.0)
+    FolderMarks(str(tmp_path)).take(mark, None)
+    Folder(str(tmp_path)).begin(Owner("run"), mark.session, 10, "abcd")
     rank_1 = Checkpoints(str(tmp_path), Owner("run", 1, 2), Keep(), heard, LONG)
     rank_1.save(10, {"x": 1}, {}, {})
     began = time.monotonic()
@@ -97,7 +101,7 @@ def test_the_world_may_grow_and_shrink(tmp_path: Path) -> None:
 
 def test_what_a_dead_life_has_staged_never_gets_into_a_checkpoint(tmp_path: Path) -> None:
     """A rank of the same attempt died after it had signed; its successors save the same step."""
-    stale = tmp_path / ".staging-10-0-00aa"
+    stale = tmp_path / f".staging-{marks.key('run')}-0-00bb-10-00aa"
     with ranks(tmp_path, 2) as gang:
         save(gang, 10, "dead")
     (tmp_path / "step-000000010").rename(stale)
@@ -109,7 +113,11 @@ def test_what_a_dead_life_has_staged_never_gets_into_a_checkpoint(tmp_path: Path
         restored = [one.restore({}) for one in gang]
 
     assert [one and (one.values, one.own) for one in restored] == [({"x": "living"}, {"life": 2})] * 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["owner.json", "owner.lock", "step-000000010"]
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".choice-")) == [
+        "owner-000002.json",
+        "owner.lock",
+        "step-000000010",
+    ]
 
 
 def test_a_checkpoint_is_kept_without_a_rank_that_never_saves(tmp_path: Path) -> None:

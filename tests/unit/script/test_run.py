@@ -286,7 +286,7 @@ def test_a_run_whose_folder_was_removed_makes_it_again(
     records = [one for one in reading.Reader(file.path).read() if isinstance(one, Scalars)]
     assert "was removed" in capsys.readouterr().err
     assert (steps_in(tmp_path / "run"), [one.step for one in records]) == ([9, 11], [10, 11])
-    assert (tmp_path / "run" / "checkpoints" / "owner.json").exists()
+    assert (tmp_path / "run" / "checkpoints" / "owner-000001.json").exists()
 
 
 def test_what_is_reported_after_the_end_is_refused_with_a_word(

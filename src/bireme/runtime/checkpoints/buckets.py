@@ -1,7 +1,9 @@
 """How do checkpoints lie in an object store: under their own name from the start, and there once the head is.
 
-Objects cannot be renamed, so `checkpoint.json` is put last, which is atomic. While ranks write, a small
-object `.staging-...` says where. Endpoint and credentials come from the environment: AWS_ENDPOINT_URL etc.
+Objects cannot be renamed, so `checkpoint.json` is put last, which is atomic. For as long as a checkpoint is
+written or removed, a small object `.staging-...` says so, and whose it is: nobody else clears it away.
+Requests cost time and money: what is waited for is asked for by its name, and nothing is listed in between.
+Endpoint and credentials come from the environment: AWS_ENDPOINT_URL etc.
 """
 
 from __future__ import annotations
@@ -12,18 +14,33 @@ import itertools
 import json
 import os
 import re
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from . import arrays, layout
-from .owning import Mark, claim
-from .values import Owner, Torn
+from . import arrays, layout, marks
+from .bucketmarks import BucketMarks
+from .values import Owner, Torn, Unreadable
 
-_STAGING = re.compile(r"\.staging-(\d+)-(\d+)-([0-9a-f]+)")
-_OWNER = "owner.json"
+_STAGING = re.compile(r"\.staging-([0-9a-f]{16})-(\d{1,18})-([0-9a-f]{1,64})")
+_CHOICE = re.compile(r"\.choice-([0-9a-f]{16})-(\d{1,18})-([0-9a-f]{1,64})-\d{1,18}")
+_SMALL = 64 << 10
+"""The most bytes of what processes tell each other."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A small object, and what the store says of it."""
+
+    data: bytes
+    tag: str
+    modified: float
 
 
 class Bucket:
     """Checkpoints under a prefix of a bucket."""
+
+    pause = 0.05
+    longest_pause = 2.0
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -35,8 +52,7 @@ class Bucket:
 
     def names(self) -> List[str]:
         """The names of all checkpoints. What has no head was never finished, and is none."""
-        found = (path.split("/") for path in self.objects())
-        return [one[0] for one in found if one[1:] == [layout.HEAD] and layout.step_of(one[0]) is not None]
+        return _names(self.objects())
 
     def read(self, name: str, file: str) -> bytes:
         with _as_torn(file):
@@ -55,44 +71,117 @@ class Bucket:
         """Nothing can be held here; the checksums tell if it goes away meanwhile."""
         yield
 
-    def remove(self, name: str) -> bool:
-        """Removes a checkpoint: its head first, so that it is none from then on."""
-        paths = [path for path in self.objects() if path.startswith(f"{name}/")]
-        self.delete(sorted(paths, key=lambda path: path != f"{name}/{layout.HEAD}"))
+    def snapshot(self) -> Snapshot:
+        """The same for reading, with one list for all names and sizes."""
+        return Snapshot(self)
+
+    def marks(self) -> BucketMarks:
+        return BucketMarks(self)
+
+    def is_writable(self) -> bool:
+        return True  # as far as one can tell without writing
+
+    def remove(self, name: str, owner: Owner) -> bool:
+        """Removes a checkpoint of this run: its head first, so that it is none from then on."""
+        nonce = os.urandom(8).hex()
+        making = Making(self, _marker(owner, nonce), name, nonce)
+        making.announce(layout.step_of(name) or 0)
+        self.delete([f"{name}/{layout.HEAD}"])
+        making.abandon()
         return True
 
-    def begin(self, step: int, attempt: int, nonce: str) -> Making:
-        """Says where the ranks write a step, and clears what dead ones left."""
-        there = self.objects()
-        for path in there:
-            match = _STAGING.fullmatch(path)
-            if match and int(match.group(2)) <= attempt:
-                Making(self, path, self.get(path).decode(), match.group(3)).abandon()
-        name = layout.name_of(step)
-        if any(path.startswith(f"{name}/") for path in there):
-            name = layout.name_of(step, int(nonce[:8], 16) + 1)
-        marker = f".staging-{step}-{attempt}-{nonce}"
-        self.put(marker, name.encode())
+    def clear(self, owner: Owner, session: str) -> None:
+        """Clears what dead processes of this run left: only its owner may."""
+        for path in self.top():
+            staged, chosen = _STAGING.fullmatch(path), _CHOICE.fullmatch(path)
+            if staged and staged.group(3) != session and _is_past(staged, owner):
+                making = self.making(path)
+                if making is not None:
+                    making.abandon()
+            elif chosen and _is_past(chosen, owner) and not _is_current(chosen, owner):
+                self.delete([path])
+
+    def begin(self, owner: Owner, session: str, step: int, nonce: str) -> Making:
+        """Says where the ranks write a step, and clears what this process could not clear before."""
+        marker = _marker(owner, session)
+        left = self.making(marker)
+        if left is not None:
+            left.abandon()
+        # A name of its own: an earlier attempt that is cut off may be writing the same step.
+        making = Making(self, marker, layout.name_of(step, int(nonce[:8], 16) + 1), nonce)
+        making.announce(step)
+        return making
+
+    def find(self, owner: Owner, session: str, step: int) -> Optional[Making]:
+        """Where rank 0 has begun to write this step."""
+        making = self.making(_marker(owner, session))
+        return making if making is not None and layout.step_of(making.name) == step else None
+
+    def note(self, name: str, text: bytes) -> None:
+        """Writes down something small for other ranks."""
+        self.put(name, text)
+
+    def noted(self, name: str) -> Optional[bytes]:
+        try:
+            return self.look(name, _SMALL).data
+        except FileNotFoundError:
+            return None
+
+    def unnote(self, prefix: str, but: str = "") -> None:
+        """Removes what was noted under names that begin so."""
+        self.delete([path for path in self.top() if path.startswith(prefix) and path != but])
+
+    def making(self, marker: str) -> Optional[Making]:
+        """What a marker says; None if there is none, or none that makes sense."""
+        try:
+            content = json.loads(self.look(marker, _SMALL).data)
+            name, nonce = content["name"], content["nonce"]
+        except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+        if type(name) is not str or type(nonce) is not str or layout.step_of(name) is None:
+            return None
         return Making(self, marker, name, nonce)
 
-    def find(self, step: int, attempt: int) -> Optional[Making]:
-        """Where rank 0 has begun to write this step."""
-        for path in self.objects():
-            match = _STAGING.fullmatch(path)
-            if match and (int(match.group(1)), int(match.group(2))) == (step, attempt):
-                with contextlib.suppress(FileNotFoundError):
-                    return Making(self, path, self.get(path).decode(), match.group(3))
-        return None
-
-    def objects(self) -> Dict[str, int]:
-        """All objects under the prefix, and their sizes."""
+    def top(self) -> List[str]:
+        """The objects under the prefix that are not part of a checkpoint."""
         with self._saying():
-            listed = itertools.chain.from_iterable(self._library.list(self._store))
+            listed = self._library.list_with_delimiter(self._store)
+            return [str(one["path"]) for one in listed["objects"]]
+
+    def objects(self, under: Optional[str] = None) -> Dict[str, int]:
+        """All objects under the prefix, or a part of it, and their sizes."""
+        with self._saying():
+            listed = itertools.chain.from_iterable(self._library.list(self._store, under))
             return {str(one["path"]): int(one["size"]) for one in listed}
 
     def get(self, path: str) -> bytes:
         with self._saying():
             return bytes(self._library.get(self._store, path).bytes())
+
+    def look(self, path: str, limit: int) -> Looked:
+        """A small object; of a larger one, which somebody else has put there, no more than the limit."""
+        with self._saying():
+            got = self._library.get(self._store, path)
+            meta = got.meta
+            data = b"" if int(meta["size"]) > limit else bytes(got.bytes())
+            tag = json.dumps([meta["e_tag"], meta["version"]])
+            return Looked(data, tag, float(meta["last_modified"].timestamp()))
+
+    def put_if(self, path: str, data: bytes, tag: Optional[str]) -> bool:
+        """Puts an object if what is there is what `look` saw, or if nothing is and `tag` is None."""
+        names = ("e_tag", "version")
+        known = dict(zip(names, json.loads(tag))) if tag else {}
+        mode: Any = {name: value for name, value in known.items() if value} or "create"
+        exceptions = self._library.exceptions
+        with self._saying():
+            try:
+                self._library.put(self._store, path, data, use_multipart=False, mode=mode)
+            except (exceptions.PreconditionError, exceptions.AlreadyExistsError, FileNotFoundError):
+                return False
+            except exceptions.NotSupportedError:
+                # A store without conditions: what was read a moment ago is all that can be known.
+                self._library.put(self._store, path, data, use_multipart=False)
+        return True
 
     def get_range(self, path: str, begin: int, length: int) -> Any:
         with self._saying():
@@ -124,17 +213,56 @@ class Bucket:
             raise OSError(errno.EIO, _first_line(error)) from error
 
 
+class Snapshot:
+    """A bucket as it was listed once. What is not in the list is missing."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._sizes = bucket.objects()
+        self.where = bucket.where
+
+    def names(self) -> List[str]:
+        return _names(self._sizes)
+
+    def size(self, name: str, file: str) -> int:
+        size = self._sizes.get(f"{name}/{file}")
+        if size is None:
+            raise Torn(f"{file} is missing")
+        return size
+
+    def read(self, name: str, file: str) -> bytes:
+        return self._bucket.read(name, file)
+
+    def open(self, name: str, file: str) -> Any:
+        return self._bucket.open(name, file)
+
+    def hold(self, name: str) -> contextlib.AbstractContextManager[None]:
+        return self._bucket.hold(name)
+
+
 class Making:
     """A checkpoint in the making."""
 
     def __init__(self, bucket: Bucket, marker: str, name: str, nonce: str) -> None:
         self._bucket = bucket
         self._marker = marker
-        self._name = name
+        self.name = self._name = name
         self.nonce = nonce
 
+    def announce(self, step: int) -> None:
+        text = json.dumps({"step": step, "name": self._name, "nonce": self.nonce})
+        self._bucket.put(self._marker, text.encode("ascii"))
+
     def is_there(self) -> bool:
-        return self._marker in self._bucket.objects()
+        making = self._bucket.making(self._marker)
+        return making is not None and making.nonce == self.nonce
+
+    def was_committed(self) -> bool:
+        """Whether it has become a checkpoint."""
+        try:
+            return layout.read_head(self._bucket.get(f"{self._name}/{layout.HEAD}")).nonce == self.nonce
+        except (FileNotFoundError, Torn, Unreadable):
+            return False
 
     def write(self, file: str, blocks: Iterable[Any]) -> None:
         path = f"{self._name}/{file}"
@@ -150,11 +278,7 @@ class Making:
 
     def signed(self) -> Dict[str, int]:
         start = f"{self._name}/"
-        return {
-            path[len(start) :]: size
-            for path, size in self._bucket.objects().items()
-            if path.startswith(start)
-        }
+        return {path[len(start) :]: size for path, size in self._bucket.objects(start).items()}
 
     def read(self, file: str) -> bytes:
         return self._bucket.get(f"{self._name}/{file}")
@@ -173,36 +297,23 @@ class Making:
             self._bucket.delete([self._marker])
 
 
-class Claim:
-    """The right to write under a prefix. There are no locks: who was replaced finds out at its commit."""
-
-    def __init__(self, bucket: Bucket, mark: Mark) -> None:
-        self._bucket = bucket
-        self._mark = mark
-
-    def is_held(self) -> bool:
-        """False in a process that was forked."""
-        return self._mark.pid == os.getpid()
-
-    def is_lost(self, attempt: int) -> bool:
-        return _marked(self._bucket) != self._mark
-
-    def release(self) -> None:
-        pass
+def _marker(owner: Owner, session: str) -> str:
+    return f".staging-{marks.key(owner.run)}-{owner.attempt}-{session}"
 
 
-def take(bucket: Bucket, owner: Owner, is_meant: bool, tell: Callable[[str], None]) -> Claim:
-    """Takes the prefix for this run; raises Complaint if it is another's, OSError if it cannot be written."""
-    mark = claim(bucket.where, _marked(bucket), owner, is_meant, tell)
-    bucket.put(_OWNER, json.dumps(vars(mark)).encode())
-    return Claim(bucket, mark)
+def _is_current(choice: re.Match[str], owner: Owner) -> bool:
+    """Whether ranks of this very launch may still wait for it."""
+    return (int(choice.group(2)), choice.group(3)) == (owner.attempt, owner.launch or "0")
 
 
-def _marked(bucket: Bucket) -> Mark:
-    try:
-        return Mark(**json.loads(bucket.get(_OWNER)))
-    except (FileNotFoundError, ValueError, TypeError):
-        return Mark()
+def _is_past(match: re.Match[str], owner: Owner) -> bool:
+    """Whether something was left by this run, by this attempt or one before it."""
+    return match.group(1) == marks.key(owner.run) and int(match.group(2)) <= owner.attempt
+
+
+def _names(paths: Iterable[str]) -> List[str]:
+    found = (path.split("/") for path in paths)
+    return [one[0] for one in found if one[1:] == [layout.HEAD] and layout.step_of(one[0]) is not None]
 
 
 class _Source:
@@ -238,3 +349,5 @@ def _as_torn(file: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise Torn(f"{file} is missing") from None
+    except OSError as error:
+        raise Unreadable(f"{file} cannot be read: {error.strerror}") from error

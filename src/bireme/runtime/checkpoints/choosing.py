@@ -1,16 +1,25 @@
-"""Which checkpoint is restored: the newest that is whole, or the one of a given step."""
+"""Which checkpoint is restored: the newest that is whole, or the one of a given step.
+
+A run continues from its own. What other runs have left in the same place counts only if it came before, or if
+this run has nothing yet.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..script.complaints import Complaint
 from . import reading
+from .choices import Choice, Meeting
 from .layout import Head, Sheet
 from .reading import Shelf
-from .values import Owner, Torn
+from .values import Found, Owner, Torn, Unreadable
+from .waiting import pauses
+
+_NOTICED = 10.0
+"""The seconds within which what one machine has written is seen by another."""
 
 
 @dataclass(frozen=True)
@@ -26,46 +35,135 @@ class Opened:
     sheets: Dict[int, Sheet]
 
 
-@contextlib.contextmanager
-def chosen(
-    shelf: Shelf, owner: Owner, gang: Any, step: Optional[int], tell: Callable[[str], None]
-) -> Iterator[Optional[Opened]]:
-    """The checkpoint to restore, kept from being removed meanwhile; None if there is none."""
-    for name in _proposals(shelf, owner, gang, step, tell):
-        with shelf.hold(name):
-            opened: Optional[Opened] = None
-            try:
-                opened = _open(shelf, name, owner, gang)
-            except Torn as torn:
-                tell(f"checkpoint {name} is torn and skipped: {torn}")
-            if gang.agree(opened is not None):
-                yield opened
+@dataclass(frozen=True)
+class Chooser:
+    """How one rank finds what all ranks restore: by talking, or else by what rank 0 notes in the place."""
+
+    shelf: Any
+    owner: Owner
+    gang: Any
+    meeting: Meeting
+    tell: Callable[[str], None]
+
+    @contextlib.contextmanager
+    def chosen(self, step: Optional[int]) -> Iterator[Optional[Opened]]:
+        """The checkpoint to restore, kept from being removed meanwhile; None if there is none."""
+        is_quiet = not self.gang.is_talking
+        if is_quiet and self.meeting.follows:
+            choice = self.meeting.hear()
+            if choice is not None:
+                with self._as_told(choice) as opened:
+                    yield opened
                 return
-    yield None
+        with contextlib.ExitStack() as stack:
+            leads = is_quiet and self.meeting.leads
+            try:
+                found = stack.enter_context(self._first_good(step))
+            except (Complaint, OSError) as error:
+                if leads:
+                    self.meeting.say(Choice(why_not=str(error)[:300]))  # nobody waits in vain
+                raise
+            if leads:
+                self.meeting.say(Choice(found.name, found.head.nonce) if found else Choice())
+            yield found
 
+    @contextlib.contextmanager
+    def _as_told(self, choice: Choice) -> Iterator[Optional[Opened]]:
+        why = ""
+        # Another machine's files may take a moment to be seen here.
+        for _ in pauses(self.shelf, _NOTICED):
+            choice = (why and self.meeting.again()) or choice
+            if choice.why_not:
+                raise Complaint(f"rank 0 cannot restore: {choice.why_not}")
+            if not choice.name:
+                yield None
+                return
+            with self.shelf.hold(choice.name):
+                try:
+                    opened = _open(self.shelf, choice.name, self.owner, self.gang)
+                except (Torn, Unreadable) as error:
+                    why = str(error)
+                    continue
+                if opened.head.nonce == choice.nonce:
+                    yield opened
+                    return
+                why = "it is not the one that rank 0 has read"
+        raise Complaint(
+            f"rank 0 restores {choice.name}, which this rank cannot: {why}",
+            "every rank needs the same place for checkpoints",
+        )
 
-def _proposals(
-    shelf: Shelf, owner: Owner, gang: Any, step: Optional[int], tell: Callable[[str], None]
-) -> Iterator[str]:
-    """The names to try, newest first: those that rank 0 sees."""
-    both = reading.newest_first(shelf)
-    for one, _ in both:
-        if not one.is_good and owner.rank == 0 and step in (None, one.step):
-            tell(f"checkpoint {one.name} is torn and skipped: {one.why_not}")
-    heads = {head.serial: one.name for one, head in both if head and step in (None, head.step)}
-    if not gang.is_talking:
-        yield from heads.values()
-    else:
+    @contextlib.contextmanager
+    def _first_good(self, step: Optional[int]) -> Iterator[Optional[Opened]]:
+        both = reading.newest_first(self.shelf.snapshot())
+        unread = self._named_bad(both, step)
+        for name in self._proposals(both, step):
+            with self.shelf.hold(name):
+                opened: Optional[Opened] = None
+                try:
+                    opened = _open(self.shelf, name, self.owner, self.gang)
+                except Torn as torn:
+                    self.tell(f"checkpoint {name} is torn and skipped: {torn}")
+                except Unreadable as error:
+                    self.tell(f"checkpoint {name} cannot be read and is skipped: {error}")
+                    unread.append(f"{name}: {error}")
+                if self.gang.agree(opened is not None):
+                    yield opened
+                    return
+        if not self.gang.agree(not unread):
+            # To begin anew because of it would throw the work away.
+            raise Complaint(
+                f"the checkpoints in {self.shelf.where} cannot be read: {(unread or ['by another rank'])[0]}",
+                "restart when they can, or choose another place to begin anew",
+            )
+        if step is not None:
+            there = ", ".join(str(one.step) for one, _ in reversed(both) if one.is_good) or "none"
+            raise Complaint(
+                f"there is no good checkpoint of step {step}", f"the steps that are there: {there}"
+            )
+        yield None
+
+    def _named_bad(self, both: List[Tuple[Found, Optional[Head]]], step: Optional[int]) -> List[str]:
+        """Names what is skipped; those that may be whole, and this run's."""
+        unread = []
+        for one, head in both:
+            if head is not None or step not in (None, one.step):
+                continue
+            if self.owner.rank == 0:
+                how = "is torn and" if one.is_torn else "cannot be read and is"
+                self.tell(f"checkpoint {one.name} {how} skipped: {one.why_not}")
+            if not one.is_torn and one.run in ("", self.owner.run):
+                unread.append(f"{one.name}: {one.why_not}")
+        return unread
+
+    def _proposals(self, both: List[Tuple[Found, Optional[Head]]], step: Optional[int]) -> Iterator[str]:
+        """The names to try, the best first: those that rank 0 sees."""
+        named = {head.serial: one.name for one, head in both if head is not None}
+        candidates = [head for _, head in both if head is not None and step in (None, head.step)]
+        bad = any(not one.is_good and not one.is_torn and step in (None, one.step) for one, _ in both)
+        heads = {head.serial: named[head.serial] for head in ordered(candidates, self.owner.run, bad)}
+        if not self.gang.is_talking:
+            yield from heads.values()
+            return
         queue = list(heads)
         while True:
-            serial = gang.hear(queue.pop(0) if queue and owner.rank == 0 else -1)
+            serial = self.gang.hear(queue.pop(0) if queue and self.owner.rank == 0 else -1)
             if serial < 0:
-                break
+                return
             # Another machine may not see it yet; then `_open` finds it missing, and all go on to the next.
-            yield heads.get(serial, f"step-{0:09d}.0")
-    if step is not None:
-        there = ", ".join(str(one.step) for one, _ in reversed(both) if one.is_good) or "none"
-        raise Complaint(f"there is no good checkpoint of step {step}", f"the steps that are there: {there}")
+            yield named.get(serial, f"step-{0:09d}.0")
+
+
+def ordered(newest_first: List[Head], run: str, is_some_unreadable: bool) -> List[Head]:
+    """What a run may continue from: its own, then what was there before it; else whatever there is.
+
+    What cannot be read may be its own, and then another run's is not what it wants.
+    """
+    own = [head for head in newest_first if head.run == run]
+    if own:
+        oldest = min(head.serial for head in own)
+        return own + [head for head in newest_first if head.run != run and head.serial < oldest]
+    return [] if is_some_unreadable else newest_first
 
 
 def _open(shelf: Shelf, name: str, owner: Owner, gang: Any) -> Opened:

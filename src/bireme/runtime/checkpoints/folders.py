@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
 import shutil
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from . import layout
-from .values import Torn
+from . import layout, marks
+from .foldermarks import FolderMarks
+from .values import Owner, Torn, Unreadable
 
-_STAGING = re.compile(r"\.staging-(\d+)-(\d+)-([0-9a-f]+)")
-_TRASH = ".trash-"
+# Whose it is, which attempt's, which process's, which step, and a nonce for the same step saved twice.
+_STAGING = re.compile(r"\.staging-([0-9a-f]{16})-(\d{1,18})-([0-9a-f]{1,64})-(\d{1,18})-([0-9a-f]{1,64})")
+_TRASH = re.compile(r"\.trash-([0-9a-f]{16})-[0-9a-f]{1,64}")
+_CHOICE = re.compile(r"\.choice-([0-9a-f]{16})-(\d{1,18})-([0-9a-f]{1,64})-\d{1,18}")
+_SMALL = 64 << 10
+"""The most bytes of what processes tell each other."""
 
 
 class Folder:
     """Checkpoints in a folder that all ranks share."""
+
+    pause = 0.002
+    longest_pause = 0.1
 
     def __init__(self, where: str) -> None:
         self.where = os.path.abspath(where)
@@ -49,8 +58,17 @@ class Folder:
                 fcntl.flock(opened, fcntl.LOCK_SH)
             yield
 
-    def remove(self, name: str) -> bool:
-        """Removes a checkpoint, all at once to whoever looks; False if someone is reading it."""
+    def snapshot(self) -> Folder:
+        return self
+
+    def marks(self) -> FolderMarks:
+        return FolderMarks(self.where)
+
+    def is_writable(self) -> bool:
+        return os.access(self.where, os.W_OK | os.X_OK)
+
+    def remove(self, name: str, owner: Owner) -> bool:
+        """Removes a checkpoint of this run, all at once to whoever looks; False if someone is reading it."""
         path = os.path.join(self.where, name)
         with contextlib.ExitStack() as stack:
             try:
@@ -60,31 +78,65 @@ class Folder:
                 return False
             except OSError:
                 pass  # torn, or a place without locks
-            _discard(path)
+            _discard(path, owner)
         return True
 
-    def begin(self, step: int, attempt: int, nonce: str) -> Staging:
-        """Makes the place where the ranks meet to write a step, and clears what dead ones left.
+    def clear(self, owner: Owner, session: str) -> None:
+        """Clears what dead processes of this run left: only its owner may."""
+        mine = marks.key(owner.run)
+        for name in self._entries():
+            path = os.path.join(self.where, name)
+            staged, trash, chosen = (one.fullmatch(name) for one in (_STAGING, _TRASH, _CHOICE))
+            with contextlib.suppress(OSError):
+                if trash and trash.group(1) == mine:
+                    shutil.rmtree(path, ignore_errors=True)
+                elif staged and staged.group(3) != session and _is_past(staged, owner):
+                    _discard(path, owner)
+                elif chosen and _is_past(chosen, owner) and not _is_current(chosen, owner):
+                    os.unlink(path)
 
-        Only rank 0 does, so whatever is staged by this attempt or by an earlier one is left over.
-        """
+    def begin(self, owner: Owner, session: str, step: int, nonce: str) -> Staging:
+        """Makes the place where the ranks meet to write a step, and clears what this process left before."""
         os.makedirs(self.where, exist_ok=True)
         for name in self._entries():
             match = _STAGING.fullmatch(name)
-            if name.startswith(_TRASH) or (match and int(match.group(2)) <= attempt):
+            if match and match.group(3) == session:
                 with contextlib.suppress(OSError):
-                    _discard(os.path.join(self.where, name))
-        staging = Staging(self.where, f".staging-{step}-{attempt}-{nonce}", nonce)
+                    _discard(os.path.join(self.where, name), owner)
+        name = f".staging-{marks.key(owner.run)}-{owner.attempt}-{session}-{step}-{nonce}"
+        staging = Staging(self.where, name, owner, nonce)
         os.mkdir(staging.path)
         return staging
 
-    def find(self, step: int, attempt: int) -> Optional[Staging]:
+    def find(self, owner: Owner, session: str, step: int) -> Optional[Staging]:
         """Where rank 0 has begun to write this step."""
         for name in self._entries():
             match = _STAGING.fullmatch(name)
-            if match and (int(match.group(1)), int(match.group(2))) == (step, attempt):
-                return Staging(self.where, name, match.group(3))
+            if match and (match.group(3), int(match.group(4))) == (session, step):
+                return Staging(self.where, name, owner, match.group(5))
         return None
+
+    def note(self, name: str, text: bytes) -> None:
+        """Writes down something small for other ranks."""
+        os.makedirs(self.where, exist_ok=True)
+        partial = os.path.join(self.where, f"{name}.partial")
+        with open(partial, "wb", buffering=0) as opened:
+            opened.write(text)
+        os.replace(partial, os.path.join(self.where, name))
+
+    def noted(self, name: str) -> Optional[bytes]:
+        try:
+            with open(os.path.join(self.where, name), "rb") as opened:
+                return opened.read(_SMALL)
+        except FileNotFoundError:
+            return None
+
+    def unnote(self, prefix: str, but: str = "") -> None:
+        """Removes what was noted under names that begin so."""
+        for name in self._entries():
+            if name.startswith(prefix) and name != but:
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self.where, name))
 
     def _entries(self) -> List[str]:
         try:
@@ -96,13 +148,25 @@ class Folder:
 class Staging:
     """A checkpoint in the making."""
 
-    def __init__(self, where: str, name: str, nonce: str) -> None:
+    def __init__(self, where: str, name: str, owner: Owner, nonce: str) -> None:
         self.where = where
         self.path = os.path.join(where, name)
         self.nonce = nonce
+        self._owner = owner
+        self._step = int(name.split("-")[4])
 
     def is_there(self) -> bool:
         return os.path.isdir(self.path)
+
+    def was_committed(self) -> bool:
+        """Whether it has become a checkpoint."""
+        folder = Folder(self.where)
+        for name in folder.names():
+            if layout.step_of(name) == self._step:
+                with contextlib.suppress(Torn, Unreadable):
+                    if layout.read_head(folder.read(name, layout.HEAD)).nonce == self.nonce:
+                        return True
+        return False
 
     def write(self, file: str, blocks: Iterable[Any]) -> None:
         """Writes a file so that it is on disk when this returns."""
@@ -139,18 +203,35 @@ class Staging:
         name = layout.name_of(step)
         if os.path.lexists(os.path.join(self.where, name)):
             name = layout.name_of(step, serial)
-        os.rename(self.path, os.path.join(self.where, name))
+        try:
+            os.rename(self.path, os.path.join(self.where, name))
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            # Another process has saved this step in the meantime.
+            name = layout.name_of(step, serial)
+            os.rename(self.path, os.path.join(self.where, name))
         _sync(self.where)
         return name
 
     def abandon(self) -> None:
         with contextlib.suppress(OSError):
-            _discard(self.path)
+            _discard(self.path, self._owner)
 
 
-def _discard(path: str) -> None:
+def _is_current(choice: re.Match[str], owner: Owner) -> bool:
+    """Whether ranks of this very launch may still wait for it."""
+    return (int(choice.group(2)), choice.group(3)) == (owner.attempt, owner.launch or "0")
+
+
+def _is_past(match: re.Match[str], owner: Owner) -> bool:
+    """Whether something was left by this run, by this attempt or one before it."""
+    return match.group(1) == marks.key(owner.run) and int(match.group(2)) <= owner.attempt
+
+
+def _discard(path: str, owner: Owner) -> None:
     """Removes a folder, all at once to whoever looks at it or writes into it."""
-    trash = os.path.join(os.path.dirname(path), f"{_TRASH}{os.urandom(4).hex()}")
+    trash = os.path.join(os.path.dirname(path), f".trash-{marks.key(owner.run)}-{os.urandom(4).hex()}")
     os.rename(path, trash)
     shutil.rmtree(trash, ignore_errors=True)
 
@@ -170,4 +251,4 @@ def _as_torn(file: str) -> Iterator[None]:
     except FileNotFoundError:
         raise Torn(f"{file} is missing") from None
     except OSError as error:
-        raise Torn(f"{file} cannot be read: {error.strerror}") from error
+        raise Unreadable(f"{file} cannot be read: {error.strerror}") from error

@@ -17,7 +17,6 @@ from . import (
     agreeing,
     arrays,
     capturing,
-    choosing,
     layout,
     places,
     reading,
@@ -27,18 +26,21 @@ from . import (
 )
 from . import parts as restoring
 from .capturing import Captured
-from .choosing import Opened
+from .choices import Meeting
+from .choosing import Chooser, Opened
 from .layout import Array, Sheet
 from .memory import Memory
-from .owning import Ownership
+from .owning import Claim, Ownership
 from .values import Found as Found
 from .values import Keep as Keep
 from .values import Owner as Owner
 from .values import Restored as Restored
-from .values import Torn
-from .writing import GivenUp, Load, Patience, Store, Writer
+from .values import Torn, Unreadable
+from .writing import LOST, Divided, GivenUp, Load, Patience, Store, Writer
 
 Tell = Callable[[str], None]
+MOST_OWNERS = 1 << 30
+"""A place that has had more was never ours."""
 
 
 class Checkpoints:
@@ -53,19 +55,25 @@ class Checkpoints:
         self._owner = owner
         self._keep = keep
         self._tell = tell
-        self._writer = Writer(self._store, owner, tell, patience or Patience())
+        self._patience = patience or Patience()
+        self._meeting = Meeting(self._store, owner, self._patience, tell)
+        self._writer = Writer(self._store, owner, self._meeting, tell, self._patience)
         self._memory = Memory()
         self._thread: Optional[threading.Thread] = None
         self._ownership: Optional[Ownership] = None
         self._is_meant = False
+        self._division = ""
 
     def save(
         self, step: int, parts: Mapping[str, Any], own: Mapping[str, Any], metrics: Mapping[str, float]
     ) -> None:
         """Saves the state of a step; every rank calls it. Returns once the state is copied.
 
-        Raises Complaint, before anything is written, for what cannot be saved and for another run's folder.
+        Raises Complaint, before anything is written, for what cannot be saved, for another run's folder, and
+        if an earlier save has found that the ranks do not train the same.
         """
+        if self._division:
+            raise Complaint(self._division, "restart all ranks")
         captured = capturing.capture(parts, own, self._owner.rank)
         if not self._is_ours(step):
             return
@@ -80,16 +88,25 @@ class Checkpoints:
 
         Without parts, everything that was saved comes back in `values`.
         """
+        return self._restore(self._store, parts, step)
+
+    def restore_from(
+        self, where: str, parts: Mapping[str, Any], step: Optional[int] = None
+    ) -> Optional[Restored]:
+        """The same with checkpoints of another place, where nothing is ever written."""
+        return self._restore(places.store(where), parts, step)
+
+    def _restore(self, shelf: Store, parts: Mapping[str, Any], step: Optional[int]) -> Optional[Restored]:
         self.wait()
         self._is_meant = True
         gang = agreeing.gang(self._owner)
         try:
-            with choosing.chosen(self._store, self._owner, gang, step, self._tell) as opened:
-                return None if opened is None else _restored(self._store, opened, parts)
+            with Chooser(shelf, self._owner, gang, self._meeting, self._tell).chosen(step) as opened:
+                return None if opened is None else _restored(shelf, opened, parts)
         except OSError as error:
             # To begin anew because the place cannot be reached just now would throw the work away.
             raise Complaint(
-                f"the checkpoints in {self._where} cannot be read: {error.strerror or error}",
+                f"the checkpoints in {shelf.where} cannot be read: {error.strerror or error}",
                 "restart when they can, or choose another place to begin anew",
             ) from error
 
@@ -111,17 +128,32 @@ class Checkpoints:
 
     def _is_ours(self, step: int) -> bool:
         """Whether rank 0 may write; the first save finds out."""
-        if self._owner.rank != 0 or (self._ownership is not None and self._ownership.is_held()):
+        if self._owner.rank != 0:
             return True
-        if self._ownership is not None:
-            self._ownership.release()
-            self._ownership = None
         try:
-            self._ownership = places.take(self._store, self._owner, self._is_meant, self._tell)
+            if self._ownership is not None and self._ownership.is_replaced():
+                self._tell(f"step {step} was not saved: {LOST}; training goes on")
+                return False
+            if self._ownership is None or not self._ownership.is_held():
+                self._take()
         except OSError as error:
             self._tell(_failure(step, self._where, error, 0))
             return False
         return True
+
+    def _take(self) -> None:
+        if self._ownership is not None:
+            self._ownership.release()
+            self._ownership = None
+        patience = self._patience
+        claim = Claim(self._owner, self._is_meant, patience.heartbeat, patience.silence)
+        self._ownership = places.take(self._store, claim, self._generation, self._tell)
+
+    def _generation(self) -> int:
+        """The highest generation that the checkpoints tell of, should the mark have been lost."""
+        both = reading.newest_first(self._store.snapshot())
+        found = (layout.generation(head.serial) for _, head in both if head is not None)
+        return max((one for one in found if one < MOST_OWNERS), default=0)
 
     def _copied(self, step: int, captured: Captured, metrics: Mapping[str, float]) -> Load:
         taken = captured.taken
@@ -150,47 +182,61 @@ class Checkpoints:
             if self._owner.rank != 0:
                 self._writer.follow(load)
                 return
-            ownership = self._ownership
-            self._writer.lead(load, lambda: ownership is not None and ownership.is_lost(self._owner.attempt))
+            assert self._ownership is not None
+            self._writer.lead(load, self._ownership)
             self._retain()
         except OSError as error:
-            self._tell(_failure(load.step, self._where, error, load.size))
+            is_lost = self._ownership is not None and self._is_lost(self._ownership)
+            why = f"step {load.step} was not saved: {LOST}; training goes on"
+            self._tell(why if is_lost else _failure(load.step, self._where, error, load.size))
         except GivenUp as error:
             self._tell(f"step {load.step} was not saved: {error}; training goes on")
+        except Divided as error:
+            self._division = str(error)
+            self._tell(f"step {load.step} was not saved: {error}; the next save ends this rank")
         except Exception as error:  # a thread's exception would end in nobody's hands
             self._tell(f"step {load.step} was not saved: {type(error).__name__}: {error}; training goes on")
 
+    def _is_lost(self, ownership: Ownership) -> bool:
+        """Whether what has failed did so because the new owner has cleared it away."""
+        with contextlib.suppress(OSError):
+            ownership.confirm(self._meeting.origin)
+        return ownership.lost_to is not None
+
     def _retain(self) -> None:
+        """Removes what is not wanted any more, of this run alone."""
         good, torn = {}, {}
-        for found, head in reading.newest_first(self._store):
+        for found, head in reading.newest_first(self._store.snapshot()):
+            if found.run != self._owner.run:
+                continue
             if head is not None:
                 good[found.name] = head
-            else:
+            elif found.is_torn:
                 torn[found.name] = found.step
         for name in retaining.unwanted(good, torn, self._keep):
             try:
-                self._store.remove(name)
+                self._store.remove(name, self._owner)
             except OSError as error:
                 self._tell(f"checkpoint {name} cannot be removed: {error.strerror}")
 
 
 def listed(where: str) -> Tuple[Found, ...]:
     """The checkpoints that are there, oldest first, judged by their heads and sizes."""
-    return tuple(one for one, _ in reversed(reading.newest_first(places.store(where))))
+    return tuple(one for one, _ in reversed(reading.newest_first(places.store(where).snapshot())))
 
 
 def verified(where: str) -> Tuple[Found, ...]:
     """The same, with every checksum verified."""
     shelf = places.store(where)
     answer = []
-    for found, head in reversed(reading.newest_first(shelf)):
+    for found, head in reversed(reading.newest_first(shelf.snapshot())):
         why = found.why_not
         try:
             for rank in head.ranks if head is not None else ():
                 assert head is not None
                 reading.verify(shelf, found.name, reading.sheet(shelf, found.name, head, rank))
-        except Torn as torn:
-            why = str(torn)
+        except (Torn, Unreadable) as error:
+            why = str(error)
         answer.append(found._replace(is_good=not why, why_not=why))
     return tuple(answer)
 

@@ -14,11 +14,13 @@ import zlib
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from .values import Torn
+from .values import Torn, Unreadable
 
 VERSION = 1
 BLOCK = 4 << 20
 ALIGNMENT = 64
+MOST = 1 << 62
+_PER_OWNER = 1 << 20
 HEAD = "checkpoint.json"
 _NAME = re.compile(r"step-([0-9]{9,18})(?:\.([0-9]{1,9}))?")
 _LARGEST_BLOCK = 1 << 30
@@ -94,7 +96,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Head:
-    """What makes a folder a checkpoint. `serial` grows with each commit, also when a run went back."""
+    """What makes a folder a checkpoint. `serial` orders those of a place, also when a run went back."""
 
     step: int
     serial: int
@@ -116,6 +118,18 @@ class Head:
     @property
     def size(self) -> int:
         return sum(one.size + one.sheet_size for one in self.ranks.values())
+
+
+def serial(generation: int, number: int) -> int:
+    """Orders checkpoints by who owned the place, then by when each was saved.
+
+    So what an owner that was replaced still commits never comes before what its successor has saved.
+    """
+    return generation * _PER_OWNER + number
+
+
+def generation(serial: int) -> int:
+    return serial // _PER_OWNER
 
 
 def name_of(step: int, version: int = 0) -> str:
@@ -179,7 +193,7 @@ def write_head(head: Head) -> bytes:
 def read_head(text: bytes) -> Head:
     content = unseal(text)
     if content.get("version") != VERSION:
-        raise Torn(f"is of format {content.get('version')}, and this Bireme reads {VERSION}")
+        raise Unreadable(f"is of format {content.get('version')}, and this Bireme reads {VERSION}")
     ranks = {int(rank): Signature(**one) for rank, one in content.pop("ranks").items()}
     return Head(**content, ranks=ranks)
 

@@ -1,127 +1,237 @@
-"""Whose folder is it: two runs must never write checkpoints into one.
+"""Ownership of a place of checkpoints: two runs must never write into one.
 
-`owner.json` names the run; rank 0 holds a lock on `owner.lock` for its life. The lock is one of the process
-(lockf), not of the open file (flock), because a data loader's worker would inherit that and outlive its rank.
+Rank 0 sets a mark there and renews it from a thread for as long as it lives. Whoever finds the mark of
+another waits until it has been silent for long, and replaces it only if nobody else did in the meantime; so
+the one that was replaced finds out at its next renewal, and before each commit.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import json
+import atexit
+import contextlib
 import os
+import threading
 import time
-from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Optional, Protocol
 
 from ..script.complaints import Complaint
+from . import marks
+from .marks import Mark, Verdict
 from .values import Owner
 
-PATIENCE = 10.0
-_UNLOCKABLE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+Tell = Callable[[str], None]
+PERIOD = 5.0
+SILENCE = 30.0
+SILENT_PERIODS = 6
+_TRIES = 5
 
 
 @dataclass(frozen=True)
-class Mark:
-    """What the folder says about its owner."""
+class Seen:
+    """A mark as it was found. `tag` differs whenever it was written again."""
 
-    run: str = ""
-    attempt: int = 0
-    host: str = ""
-    pid: int = 0
+    mark: Mark
+    tag: str
+    modified: float = 0.0
+    """When it was written, by the clock of the place."""
+
+
+class Overtaken(Exception):
+    """The mark was not what it was thought to be; `by` is the one that is there now, if there is one."""
+
+    def __init__(self, by: Optional[Mark]) -> None:
+        super().__init__("the mark was replaced" if by else "the mark is gone")
+        self.by = by
+
+
+class Marks(Protocol):
+    """Where the mark of a place is kept. Everything here raises OSError if the place cannot be reached."""
+
+    where: str
+
+    def read(self) -> Optional[Seen]:
+        """The mark that is there; raises Malformed."""
+        ...
+
+    def take(self, mark: Mark, over: Optional[Seen]) -> Seen:
+        """Puts a mark where another was seen, or none; raises Overtaken if that has changed."""
+        ...
+
+    def renew(self, mark: Mark) -> Seen:
+        """Writes the mark of the same session again; raises Overtaken if it is not there any more."""
+        ...
+
+    def is_there(self, mark: Mark) -> bool:
+        """False if the mark is known to be gone; asks nobody over a network."""
+        ...
+
+    def age(self, seen: Seen) -> float:
+        """For how many seconds it has not been written, at least, by the clock of the place."""
+        ...
 
 
 class Ownership:
-    """The right to write into a folder, which lasts until `release`."""
+    """The right to write into a place, from `take` to `release` unless somebody else takes it."""
 
-    def __init__(self, where: str, handle: Optional[int]) -> None:
-        self._where = where
-        self._handle = handle
+    def __init__(self, of: Marks, seen: Seen, lock: Optional[Any] = None) -> None:
+        self._marks = of
+        self._mark = seen.mark
+        self._lock = lock
         self._process = os.getpid()
+        self._turn = threading.Lock()
+        self._end = threading.Event()
+        self._is_gone = False
+        self.lost_to: Optional[Mark] = None
+        # Not to be met in the middle of a request by the end of the interpreter, which it would not survive.
+        atexit.register(self.release)
+        self._thread = threading.Thread(target=self._renew, name="bireme-owner", daemon=True)
+        self._thread.start()
+
+    @property
+    def session(self) -> str:
+        return self._mark.session
+
+    @property
+    def generation(self) -> int:
+        return self._mark.generation
 
     def is_held(self) -> bool:
-        """False in a process that was forked, and once somebody has removed the folder."""
-        if self._process != os.getpid() or self._handle is None:
+        """False in a process that was forked, and once somebody has removed the place."""
+        if self._process != os.getpid() or self._end.is_set() or self._is_gone:
             return False
-        return os.fstat(self._handle).st_nlink > 0
+        return self._marks.is_there(self._mark)
 
-    def is_lost(self, attempt: int) -> bool:
-        """Whether a later attempt has taken the folder over."""
-        return read(self._where).attempt > attempt
+    def is_replaced(self) -> bool:
+        """Whether another process has taken the place; asks, if the mark is not where it was."""
+        if self._process != os.getpid() or self._end.is_set():
+            return False
+        if self.lost_to is None and not self.is_held():
+            self.confirm()
+        return self.lost_to is not None
+
+    def confirm(self, origin: Optional[str] = None) -> bool:
+        """Renews the mark now; False if another process owns the place. Raises OSError if nobody can tell."""
+        with self._turn:
+            if self.lost_to is None and not self._is_gone:
+                self._write(replace(self._mark, beat=self._mark.beat + 1, origin=origin))
+            return self.lost_to is None and not self._is_gone
 
     def release(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        """Gives the place free, so that the next one need not wait to see whether this one lives."""
+        atexit.unregister(self.release)
+        if self._process == os.getpid() and not self._end.is_set():
+            self._end.set()
+            self._thread.join()
+            with contextlib.suppress(OSError), self._turn:
+                if self.lost_to is None and not self._is_gone:
+                    self._write(replace(self._mark, beat=self._mark.beat + 1, is_released=True))
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
+    def _renew(self) -> None:
+        while not self._end.wait(self._mark.period):
+            # What cannot be written now may be the next time; a commit does not go through without it.
+            with contextlib.suppress(OSError), self._turn:
+                self._write(replace(self._mark, beat=self._mark.beat + 1))
+            if self.lost_to is not None or self._is_gone:
+                return
 
-def take(where: str, owner: Owner, is_meant: bool, tell: Callable[[str], None]) -> Ownership:
-    """Takes the folder for this run; raises Complaint if it is another's, OSError if it cannot be written.
-
-    A folder of another run that has ended is taken over if the script began with restoring from it.
-    """
-    os.makedirs(where, exist_ok=True)
-    handle = os.open(os.path.join(where, "owner.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        _write(where, claim(where, _locked(where, handle, owner), owner, is_meant, tell))
-    except BaseException:
-        os.close(handle)
-        raise
-    return Ownership(where, handle)
-
-
-def claim(where: str, mark: Mark, owner: Owner, is_meant: bool, tell: Callable[[str], None]) -> Mark:
-    """The mark that this process may set in place of the one that is there; Complaint if it may not."""
-    if mark.run and mark.run != owner.run:
-        if not is_meant:
-            raise Complaint(
-                f"{where} holds the checkpoints of another run, {mark.run}",
-                "choose another folder, or call run.restore() first to continue from them",
-            )
-        tell(f"{where} held the checkpoints of run {mark.run}; from now on it is this run's")
-    return Mark(owner.run, owner.attempt, os.uname().nodename, os.getpid())
-
-
-def read(where: str) -> Mark:
-    """What is written about the owner; an empty mark if nothing is."""
-    try:
-        with open(os.path.join(where, "owner.json"), encoding="utf-8") as opened:
-            content: Any = json.load(opened)
-        return Mark(str(content["run"]), int(content["attempt"]), str(content["host"]), int(content["pid"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return Mark()
-
-
-def _locked(where: str, handle: int, owner: Owner) -> Mark:
-    """The mark as it was when the lock was had; an earlier attempt's lock is not waited for to the end."""
-    limit = time.monotonic() + PATIENCE
-    while True:
-        mark = read(where)
+    def _write(self, mark: Mark) -> None:
         try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return read(where)
-        except OSError as error:
-            if error.errno in _UNLOCKABLE:
-                return mark
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                raise
-        is_same = mark.run == owner.run
-        if is_same and time.monotonic() < limit:
-            time.sleep(0.05)  # the process before us may be about to end
-        elif is_same and mark.attempt < owner.attempt:
-            return mark  # it is cut off, and finds itself replaced when it would commit
-        else:
-            who = "another process of this run" if is_same else f"run {mark.run}"
+            self._mark = self._marks.renew(mark).mark
+        except Overtaken as error:
+            self.lost_to, self._is_gone = error.by, error.by is None
+        except marks.Malformed:
+            self._is_gone = True
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Who wants a place: `is_meant` if the script asked to continue from what is there."""
+
+    owner: Owner
+    is_meant: bool = False
+    period: float = PERIOD
+    silence: float = SILENCE
+
+
+def take(
+    of: Marks, claim: Claim, least: Callable[[], int], tell: Tell, lock: Optional[Any] = None
+) -> Ownership:
+    """Takes the place; raises Complaint if it is another's, OSError if it cannot be written.
+
+    `least` is the lowest generation that is free, as far as the checkpoints tell. With a `lock` that this
+    process holds, nobody under the same kernel can be the owner any more.
+    """
+    for _ in range(_TRIES):
+        try:
+            seen = _replaceable(of, of.read(), claim, tell, has_lock=lock is not None)
+        except marks.Malformed as error:
             raise Complaint(
-                f"{where} is being written by {who} (process {mark.pid} on {mark.host})",
-                "give each run a folder of its own, or end the other one",
+                f"what marks the owner of {of.where} {error}",
+                "remove it if nobody writes there, or choose another place",
+            ) from None
+        generation = 1 + max(seen.mark.generation if seen else 0, least())
+        mark = marks.made(claim.owner, generation, claim.period)
+        try:
+            taken = of.take(mark, seen)
+        except Overtaken:
+            continue
+        if seen is not None and seen.mark.run != claim.owner.run:
+            tell(
+                f"{of.where} held the checkpoints of run {seen.mark.shown_run}; from now on it is this run's"
             )
+        return Ownership(of, taken, lock)
+    raise Complaint(f"several processes want to write into {of.where}", "give each run a place of its own")
 
 
-def _write(where: str, mark: Mark) -> None:
-    path = os.path.join(where, "owner.json")
-    partial = f"{path}.{os.getpid()}"
-    with open(partial, "w", encoding="utf-8") as opened:
-        json.dump(vars(mark), opened)
-        opened.write("\n")
-    os.replace(partial, path)
+def refusal(where: str, mark: Mark, owner: Owner, age: Optional[float] = None) -> Complaint:
+    """What is said to a process that finds another one writing, which has renewed its mark `age` s ago."""
+    who = "another process of this run" if mark.run == owner.run else f"run {mark.shown_run}"
+    seen = "" if age is None else f", alive {age:.0f} s ago"
+    return Complaint(
+        f"{where} is being written by {who} ({mark.who}{seen})",
+        "give each run a folder of its own, or end the other one",
+    )
+
+
+def _replaceable(of: Marks, seen: Optional[Seen], claim: Claim, tell: Tell, has_lock: bool) -> Optional[Seen]:
+    """The mark that may be replaced, once it may; Complaint if it may not."""
+    mark = seen.mark if seen else None
+    is_dead = mark is not None and (marks.is_dead(mark) or (has_lock and marks.is_same_kernel(mark)))
+    verdict = marks.judge(mark, claim.owner, claim.is_meant, is_dead)
+    if seen is None or verdict is Verdict.TAKE:
+        return seen
+    if verdict is Verdict.FOREIGN:
+        raise Complaint(
+            f"{of.where} holds the checkpoints of another run, {seen.mark.shown_run}",
+            "choose another folder, or call run.restore() first to continue from them",
+        )
+    return _silent(of, seen, claim, tell)
+
+
+def _silent(of: Marks, seen: Seen, claim: Claim, tell: Tell) -> Seen:
+    """Waits until the owner has been silent for long enough, or has given the place free.
+
+    However old the mark is by the clock of the place, it is watched for two of its periods: a place of many
+    servers has many clocks.
+    """
+    period = max(seen.mark.period, claim.period)
+    limit = max(claim.silence, SILENT_PERIODS * seen.mark.period)
+    began, age = time.monotonic(), of.age(seen)
+    least = min(limit, max(limit - age, 2 * period))
+    if least > 1:
+        tell(
+            f"{of.where} was written by run {seen.mark.shown_run} ({seen.mark.who}), which did not say that "
+            f"it has ended; waiting for {least:.0f} s to see if it still lives"
+        )
+    while time.monotonic() - began < least:
+        time.sleep(min(period / 5, 1.0))
+        now = of.read()
+        if now is None or now.mark.is_released:
+            return now or seen
+        if now.tag != seen.tag:
+            raise refusal(of.where, now.mark, claim.owner, of.age(now))
+    return seen

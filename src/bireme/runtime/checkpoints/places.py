@@ -6,9 +6,9 @@ import re
 from typing import Any, Callable, Optional
 
 from ..script.complaints import Complaint
-from . import owning
+from . import foldermarks, owning
 from .folders import Folder
-from .values import Owner
+from .owning import Claim, Ownership
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
@@ -37,10 +37,8 @@ def _scheme(where: str) -> Optional[str]:
     return None if found is None else found.group(1).lower()
 
 
-def take(of: Any, owner: Owner, is_meant: bool, tell: Callable[[str], None]) -> Any:
-    """The right to write there, with `is_held`, `is_lost` and `release`."""
+def take(of: Any, claim: Claim, least: Callable[[], int], tell: Callable[[str], None]) -> Ownership:
+    """The right to write there."""
     if isinstance(of, Folder):
-        return owning.take(of.where, owner, is_meant, tell)
-    from . import buckets
-
-    return buckets.take(of, owner, is_meant, tell)
+        return foldermarks.take(of.where, claim, least, tell)
+    return owning.take(of.marks(), claim, least, tell)

@@ -8,11 +8,13 @@ from typing import Any, Iterator, List, Protocol, Tuple
 
 from . import layout, memory
 from .layout import Head, Sheet
-from .values import Found, Torn
+from .values import Found, Torn, Unreadable
 
 
 class Shelf(Protocol):
     """Where checkpoints can be read: a folder, or a bucket."""
+
+    where: str
 
     def names(self) -> List[str]: ...
 
@@ -26,15 +28,24 @@ class Shelf(Protocol):
 
 
 def head(shelf: Shelf, name: str) -> Head:
-    """The head of a checkpoint whose files all have the size that they should; raises Torn."""
+    """The head of a checkpoint whose files all have the size that they should; raises Torn, Unreadable."""
+    found = _stated(shelf, name)
+    _expect_files(shelf, name, found)
+    return found
+
+
+def _stated(shelf: Shelf, name: str) -> Head:
     with _named(layout.HEAD):
         found = layout.read_head(shelf.read(name, layout.HEAD))
         if found.step != layout.step_of(name):
             raise Torn(f"says it is of step {found.step}")
+    return found
+
+
+def _expect_files(shelf: Shelf, name: str, found: Head) -> None:
     for rank, signature in found.ranks.items():
         _expect(shelf, name, layout.sheet_file(rank), signature.sheet_size)
         _expect(shelf, name, layout.data_file(rank), signature.size)
-    return found
 
 
 def sheet(shelf: Shelf, name: str, of: Head, rank: int) -> Sheet:
@@ -64,10 +75,16 @@ def verify(shelf: Shelf, name: str, of: Sheet) -> None:
 
 def found(shelf: Shelf, name: str) -> Tuple[Found, Head | None]:
     """What can be said of a checkpoint by its head and sizes alone."""
+    bad = Found(name, layout.step_of(name) or 0, {}, is_good=False)
     try:
-        one = head(shelf, name)
+        one = _stated(shelf, name)
+        # From here on it is known whose it is, also if it turns out to be torn.
+        bad = bad._replace(run=one.run)
+        _expect_files(shelf, name, one)
     except Torn as torn:
-        return Found(name, layout.step_of(name) or 0, {}, is_good=False, why_not=str(torn)), None
+        return bad._replace(why_not=str(torn), is_torn=True), None
+    except Unreadable as error:
+        return bad._replace(why_not=str(error)), None
     return Found(name, one.step, one.metrics, one.time, one.size, one.world_size, one.run), one
 
 
@@ -104,7 +121,7 @@ def _fill(source: Any, view: memoryview, file: str) -> int:
         try:
             got = source.readinto(view[done:])
         except OSError as error:
-            raise Torn(f"{file} cannot be read: {error.strerror}") from error
+            raise Unreadable(f"{file} cannot be read: {error.strerror}") from error
         if not got:
             break
         done += got
@@ -124,5 +141,8 @@ def _named(file: str) -> Iterator[None]:
     except Torn as torn:
         text = str(torn)
         raise Torn(text if text.startswith(file) else f"{file} {text}") from None
+    except Unreadable as error:
+        text = str(error)
+        raise Unreadable(text if text.startswith(file) else f"{file} {text}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Torn(f"{file} is not understood: {error}") from error

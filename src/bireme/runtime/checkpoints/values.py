@@ -15,6 +15,8 @@ class Owner(NamedTuple):
     rank: int = 0
     world_size: int = 1
     attempt: int = 0
+    launch: str = ""
+    """What the ranks of one launch have in common, where nobody says which run and attempt they are."""
 
 
 class Keep(NamedTuple):
@@ -38,6 +40,8 @@ class Found(NamedTuple):
     run: str = ""
     is_good: bool = True
     why_not: str = ""
+    is_torn: bool = False
+    """Provably: what is not good and not torn cannot be read here or now, and is nobody's to remove."""
 
 
 class Restored(NamedTuple):
@@ -53,4 +57,8 @@ class Restored(NamedTuple):
 
 
 class Torn(Exception):
-    """A checkpoint is not whole: something is missing, cut short or changed."""
+    """A checkpoint is provably not whole: something is missing, cut short or changed."""
+
+
+class Unreadable(Exception):
+    """A checkpoint may be whole, and cannot be read: by this Bireme, or just now."""

@@ -15,24 +15,16 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Set, Tuple
 
-from . import layout, reading
+from . import layout, marks, reading
+from .choices import Meeting
 from .layout import Array, Chunk, Head, Sheet, Signature
-from .values import Owner, Torn
+from .owning import Marks, Ownership
+from .values import Owner
+from .waiting import Patience as Patience
+from .waiting import pauses
 
 FAILED = "rank-{}.failed"
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How many seconds rank 0 waits for the others, and they for it."""
-
-    to_begin: float = 60.0
-    to_end: float = 1800.0
-    when_awaited: float = 5.0
-    """For rank 0 to begin, once the loop of this rank has to wait for it; for anybody to do anything, once
-    the script has failed."""
-    after_absence: float = 1.0
-    """For ranks that did not turn up the last time."""
+LOST = "another run or a later attempt writes here now"
 
 
 @dataclass(frozen=True)
@@ -58,6 +50,8 @@ class Place(Protocol):
 
     def is_there(self) -> bool: ...
 
+    def was_committed(self) -> bool: ...
+
     def write(self, file: str, blocks: Any) -> None: ...
 
     def sign(self, file: str, text: bytes) -> None: ...
@@ -74,28 +68,60 @@ class Place(Protocol):
 class Store(reading.Shelf, Protocol):
     """Where checkpoints can be written and removed."""
 
-    def begin(self, step: int, attempt: int, nonce: str) -> Any: ...
+    pause: float
+    longest_pause: float
 
-    def find(self, step: int, attempt: int) -> Any: ...
+    def snapshot(self) -> reading.Shelf: ...
 
-    def remove(self, name: str) -> bool: ...
+    def marks(self) -> Marks: ...
+
+    def is_writable(self) -> bool: ...
+
+    def clear(self, owner: Owner, session: str) -> None: ...
+
+    def begin(self, owner: Owner, session: str, step: int, nonce: str) -> Any: ...
+
+    def find(self, owner: Owner, session: str, step: int) -> Any: ...
+
+    def remove(self, name: str, owner: Owner) -> bool: ...
+
+    def note(self, name: str, text: bytes) -> None: ...
+
+    def noted(self, name: str) -> Optional[bytes]: ...
+
+    def unnote(self, prefix: str, but: str = "") -> None: ...
 
 
 class GivenUp(Exception):
     """A checkpoint was not finished, for a reason that is not this rank's disk."""
 
 
+class Divided(Exception):
+    """The ranks do not train the same: what they compute from here on is wrong."""
+
+
 class Writer:
     """Writes the checkpoints of one rank, one at a time."""
 
-    def __init__(self, store: Store, owner: Owner, tell: Callable[[str], None], patience: Patience) -> None:
+    def __init__(
+        self,
+        store: Store,
+        owner: Owner,
+        meeting: Meeting,
+        tell: Callable[[str], None],
+        patience: Patience,
+    ) -> None:
         self._store = store
         self._owner = owner
+        self._meeting = meeting
         self._tell = tell
         self._patience = patience
         self._absent: Set[int] = set()
         self._awaited_since: Optional[float] = None
         self._has_failed = False
+        self._cleared = ""
+        self._saved = 0
+        self._leader = ""
 
     def fail(self) -> None:
         """Says that the script has failed: perhaps another rank is dead, and would be waited for in vain."""
@@ -105,18 +131,22 @@ class Writer:
         """Says that the loop now waits for what is being written."""
         self._awaited_since = time.monotonic()
 
-    def lead(self, load: Load, is_lost: Callable[[], bool]) -> str:
+    def lead(self, load: Load, ownership: Ownership) -> str:
         """Rank 0: writes, waits for the others, makes the checkpoint visible; answers its name."""
-        place: Place = self._store.begin(load.step, self._owner.attempt, os.urandom(8).hex())
+        self._confirm(ownership)
+        session = ownership.session
+        if self._cleared != session:
+            self._store.clear(self._owner, session)
+            self._cleared, self._saved = session, 0
+        place: Place = self._store.begin(self._owner, session, load.step, os.urandom(8).hex())
         try:
             signatures = {0: _put(place, 0, load)}
             signatures.update(self._gather(place, load))
-            if is_lost():
-                raise GivenUp("another run or a later attempt writes here now")
-            serial = 1 + max((one.serial for one in self._heads()), default=0)
+            self._confirm(ownership)
+            self._saved += 1
             head = Head(
                 load.step,
-                serial,
+                layout.serial(ownership.generation, self._saved),
                 time.time(),
                 self._owner.run,
                 self._owner.attempt,
@@ -125,17 +155,20 @@ class Writer:
                 load.metrics,
                 signatures,
             )
-            return place.commit(load.step, serial, layout.write_head(head))
+            name = place.commit(load.step, head.serial, layout.write_head(head))
         except BaseException:
             place.abandon()
             raise
+        if len(signatures) == self._owner.world_size:
+            self._meeting.forget()
+        return name
 
     def follow(self, load: Load) -> None:
         """Any other rank: writes into the place that rank 0 opened, until that has become a checkpoint."""
-        step, attempt, rank = load.step, self._owner.attempt, self._owner.rank
+        rank = self._owner.rank
         self._awaited_since = None
-        for wait in _pauses(self._patience.to_end):
-            place: Optional[Place] = self._store.find(step, attempt)
+        for wait in pauses(self._store, self._patience.to_end):
+            place = self._opened(load.step)
             if place is None:
                 if self._is_leaderless(wait):
                     # Its disk may have refused at once; then it has told so, and cannot tell us through it.
@@ -153,9 +186,37 @@ class Writer:
                 with contextlib.suppress(OSError):
                     place.sign(FAILED.format(rank), str(error.strerror).encode())
                 raise
-            if self._is_over(place, step):
+            if self._is_over(place, load.step):
                 return
         raise GivenUp(f"rank 0 did not finish it within {self._patience.to_end:.0f} s")
+
+    def _confirm(self, ownership: Ownership) -> None:
+        if not ownership.confirm(self._meeting.origin):
+            raise GivenUp(LOST if ownership.lost_to else "the mark of this run was removed there")
+
+    def _opened(self, step: int) -> Optional[Place]:
+        """Where rank 0 of this very attempt writes the step: a rank that was left over finds nothing."""
+        try:
+            seen = self._store.marks().read()
+        except marks.Malformed:
+            return None
+        if seen is None or not seen.mark.is_of(self._owner):
+            return None
+        session = seen.mark.session
+        if self._owner.launch and self._leader not in ("", session):
+            # Nobody says which attempt this is; so it goes with the rank 0 that it has begun with.
+            raise GivenUp("rank 0 was started again, and this rank was not")
+        place: Optional[Place] = self._store.find(self._owner, session, step)
+        if place is not None:
+            self._leader = session
+            self._compare(seen.mark.origin)
+        return place
+
+    def _compare(self, origin: Optional[str]) -> None:
+        """Raises Divided if rank 0 has restored something else."""
+        mine = self._meeting.origin
+        if mine is not None and origin is not None and mine != origin:
+            raise Divided("rank 0 has restored another checkpoint than this rank")
 
     def _is_leaderless(self, waited: float) -> bool:
         since = self._awaited_since
@@ -167,22 +228,22 @@ class Writer:
     def _is_over(self, place: Place, step: int) -> bool:
         """Waits until the place is gone: True if it became a checkpoint, or nobody writes this step now."""
         stillness = _Stillness()
-        for _ in _pauses(self._patience.to_end):
+        for _ in pauses(self._store, self._patience.to_end):
             if not place.is_there():
                 break
             if self._is_failing() and self._is_dead(stillness, place):
                 raise GivenUp("rank 0 does not go on with it")
-        if any(head.nonce == place.nonce for head in self._heads(step)):
+        if place.was_committed():
             return True
         # Given up by rank 0, or a left-over that it has just cleared: then it opens a new one at once.
-        return all(self._store.find(step, self._owner.attempt) is None for _ in _pauses(1.0))
+        return all(self._opened(step) is None for _ in pauses(self._store, 1.0))
 
     def _gather(self, place: Place, load: Load) -> Dict[int, Signature]:
         """The signatures of the others. One that does not turn up is left out, if it has no tensors."""
         signatures: Dict[int, Signature] = {}
         missing = set(range(1, self._owner.world_size))
         stillness = _Stillness()
-        for waited in _pauses(self._patience.to_end):
+        for waited in pauses(self._store, self._patience.to_end):
             files = place.signed() if missing else {}
             for rank in sorted(missing):
                 if layout.sheet_file(rank) in files:
@@ -228,14 +289,6 @@ class Writer:
             f"{what}; the checkpoint is kept without the random state and data position of these ranks"
         )
 
-    def _heads(self, step: Optional[int] = None) -> List[Head]:
-        heads = []
-        for name in self._store.names():
-            if step is None or layout.step_of(name) == step:
-                with contextlib.suppress(Torn):
-                    heads.append(reading.head(self._store, name))
-        return heads
-
 
 def _numbers(ranks: Set[int]) -> str:
     return ", ".join(str(rank) for rank in sorted(ranks)[:8])
@@ -272,15 +325,3 @@ def _put(place: Place, rank: int, load: Load) -> Signature:
     text = layout.write_sheet(sheet)
     place.sign(layout.sheet_file(rank), text)
     return layout.sign(sheet, text)
-
-
-def _pauses(limit: float) -> Iterator[float]:
-    """The seconds since the first call, at growing intervals, until the limit has passed."""
-    began, pause = time.monotonic(), 0.002
-    while True:
-        waited = time.monotonic() - began
-        yield waited
-        if waited > limit:
-            return
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.1)

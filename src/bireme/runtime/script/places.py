@@ -7,6 +7,7 @@ the ranks, comes first.
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 Environ = Mapping[str, str]
@@ -26,6 +27,16 @@ _LAUNCHERS = (
     ("jax", "PROCESS_ID", "NUM_PROCESSES", "", ""),
     ("jax", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "", ""),
     ("paddle", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "", ""),
+)
+# What a launcher gives to all of its ranks alike. Not MASTER_ADDR, which is localhost for the master of some
+# operators, nor TF_CONFIG, in which a dynamic worker sees itself alone.
+_SHARED = (
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT",
+    "PMIX_NAMESPACE",
+    "SLURM_JOB_ID",
+    "SLURM_RESTART_COUNT",
 )
 _TRAINING_ROLES = ("chief", "master", "worker")
 # Steps of Slurm that are not an `srun`: the batch script itself, an interactive shell, and the like.
@@ -48,6 +59,8 @@ class Place(NamedTuple):
     """The run's name; empty outside of Bireme."""
     folder: str = ""
     """The run's directory, if Bireme gave one."""
+    launch: str = ""
+    """What all ranks of a launch have in common, where nobody gave both run and attempt; else empty."""
 
     @property
     def is_on_one_machine(self) -> bool:
@@ -78,7 +91,15 @@ def place(environ: Environ) -> Place:
         launcher="bireme" if inside else launcher,
         run=environ.get("BIREME_RUN", "").rpartition("/")[0],
         folder=environ.get("BIREME_RUN_DIR", ""),
+        launch=_launch(environ),
     )
+
+
+def _launch(environ: Environ) -> str:
+    if environ.get("BIREME_RUN", "").rpartition("/")[0] and _number(environ, "BIREME_ATTEMPT") is not None:
+        return ""
+    told = "\n".join(f"{name}={environ.get(name, '')}" for name in _SHARED)
+    return f"{zlib.crc32(told.encode('utf-8', 'surrogateescape')):08x}"
 
 
 Ranks = Tuple[int, int, int, int]

@@ -321,7 +321,9 @@ class Run:
         from ..checkpoints.keeping import Checkpoints
 
         place = self.place
-        owner = Owner(place.run or where, place.rank, place.world_size, place.attempt)
+        # What does not train has no part in what the ranks do together.
+        world_size = place.world_size if place.trains else 1
+        owner = Owner(place.run or where, place.rank, world_size, place.attempt, place.launch)
         return Checkpoints(where, owner, self._settings.keep, self._tell)
 
     def _find(self, parts: Mapping[str, Any]) -> Optional[Restored]:
@@ -329,8 +331,7 @@ class Run:
         if found is not None or not self._settings.origin:
             return found
         where, step = origin(self._settings.origin)
-        with contextlib.closing(self._opened(where)) as other:
-            found = other.restore(dict(parts), step)
+        found = self._keeping().restore_from(where, dict(parts), step)
         if found is None:
             wanted = "" if step is None else f" of step {step}"
             raise Complaint(
