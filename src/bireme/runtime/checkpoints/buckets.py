@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from . import arrays, layout, marks
+from . import arrays, layout, marks, reading
 from .bucketmarks import BucketMarks
 from .values import Owner, Torn, Unreadable
 
@@ -40,7 +40,7 @@ class Bucket:
     """Checkpoints under a prefix of a bucket."""
 
     pause = 0.05
-    longest_pause = 2.0
+    longest_pause = 1.0
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -260,8 +260,8 @@ class Making:
     def was_committed(self) -> bool:
         """Whether it has become a checkpoint."""
         try:
-            return layout.read_head(self._bucket.get(f"{self._name}/{layout.HEAD}")).nonce == self.nonce
-        except (FileNotFoundError, Torn, Unreadable):
+            return reading.stated(self._bucket, self._name).nonce == self.nonce
+        except (Torn, Unreadable):
             return False
 
     def write(self, file: str, blocks: Iterable[Any]) -> None:

@@ -1,13 +1,12 @@
 """The choice of rank 0: ranks that cannot talk read in the place itself which checkpoint all of them restore.
 
-Rank 0 notes it for its attempt, and the note goes away with the first checkpoint that all ranks have saved.
+Rank 0 notes it for its attempt, and the note goes away before the first checkpoint that all ranks have saved.
 So a note that an earlier life of rank 0 has left names what is still the newest. Should that not be so, the
 mark of the place tells the others at their next save what rank 0 has restored in truth.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from typing import Any, Callable, NamedTuple, Optional
@@ -100,9 +99,8 @@ class Meeting:
     def forget(self) -> None:
         """Rank 0: all ranks have saved since, so nobody waits for a choice any more."""
         if self._is_noted:
-            with contextlib.suppress(OSError):
-                self._store.unnote(self._names())
-                self._is_noted = False
+            self._store.unnote(self._names())
+            self._is_noted = False
 
     def _refuse_unheard(self, limit: float) -> None:
         self.origin = None

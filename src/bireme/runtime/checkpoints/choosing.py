@@ -97,7 +97,7 @@ class Chooser:
     def _first_good(self, step: Optional[int]) -> Iterator[Optional[Opened]]:
         both = reading.newest_first(self.shelf.snapshot())
         unread = self._named_bad(both, step)
-        for name in self._proposals(both, step):
+        for name in self._proposals(both, step, bool(unread)):
             with self.shelf.hold(name):
                 opened: Optional[Opened] = None
                 try:
@@ -136,12 +136,14 @@ class Chooser:
                 unread.append(f"{one.name}: {one.why_not}")
         return unread
 
-    def _proposals(self, both: List[Tuple[Found, Optional[Head]]], step: Optional[int]) -> Iterator[str]:
+    def _proposals(
+        self, both: List[Tuple[Found, Optional[Head]]], step: Optional[int], is_some_unread: bool
+    ) -> Iterator[str]:
         """The names to try, the best first: those that rank 0 sees."""
         named = {head.serial: one.name for one, head in both if head is not None}
         candidates = [head for _, head in both if head is not None and step in (None, head.step)]
-        bad = any(not one.is_good and not one.is_torn and step in (None, one.step) for one, _ in both)
-        heads = {head.serial: named[head.serial] for head in ordered(candidates, self.owner.run, bad)}
+        wanted = ordered(candidates, self.owner.run, is_some_unread)
+        heads = {head.serial: named[head.serial] for head in wanted}
         if not self.gang.is_talking:
             yield from heads.values()
             return
@@ -154,7 +156,7 @@ class Chooser:
             yield named.get(serial, f"step-{0:09d}.0")
 
 
-def ordered(newest_first: List[Head], run: str, is_some_unreadable: bool) -> List[Head]:
+def ordered(newest_first: List[Head], run: str, is_some_unread: bool) -> List[Head]:
     """What a run may continue from: its own, then what was there before it; else whatever there is.
 
     What cannot be read may be its own, and then another run's is not what it wants.
@@ -163,7 +165,7 @@ def ordered(newest_first: List[Head], run: str, is_some_unreadable: bool) -> Lis
     if own:
         oldest = min(head.serial for head in own)
         return own + [head for head in newest_first if head.run != run and head.serial < oldest]
-    return [] if is_some_unreadable else newest_first
+    return [] if is_some_unread else newest_first
 
 
 def _open(shelf: Shelf, name: str, owner: Owner, gang: Any) -> Opened:

@@ -14,6 +14,7 @@ import fcntl
 import os
 import re
 import time
+from dataclasses import replace
 from typing import Callable, Iterator, List, Optional, Tuple
 
 from . import marks, owning
@@ -64,16 +65,25 @@ class FolderMarks:
         for number, other in self._numbered():
             if number < mark.generation:
                 self._remove(other)
+        if over is not None and over.mark.generation == 0:
+            self._remove(_LEGACY)
         return found
 
     def renew(self, mark: Mark) -> Seen:
         name = _name(mark)
-        if not os.path.lexists(os.path.join(self.where, name)):
+        try:
+            before = self._read(name).mark
+            if replace(before, beat=mark.beat) == mark:
+                os.utime(os.path.join(self.where, name))  # works on a full disk, too
+            else:
+                with self._partial(marks.write(mark)) as partial:
+                    os.replace(partial, os.path.join(self.where, name))
+        except FileNotFoundError:
             found = self.read()
-            raise Overtaken(found.mark if found else None)
-        with self._partial(marks.write(mark)) as partial:
-            os.replace(partial, os.path.join(self.where, name))
-        # Read after something was written here: a network's file system may have kept an older list.
+            raise Overtaken(found.mark if found else None) from None
+        # A network's file system may have kept an older list, but not beyond a change of our own.
+        with contextlib.suppress(OSError), self._partial(b""):
+            pass
         found = self.read()
         if found is None or found.mark.session != mark.session:
             self._remove(name)
@@ -125,7 +135,7 @@ class FolderMarks:
         except FileExistsError:
             found = self.read()
             raise Overtaken(found.mark if found else None) from None
-        with open(handle, "wb", buffering=0) as opened:
+        with open(handle, "wb") as opened:
             opened.write(text)
 
     @contextlib.contextmanager
@@ -133,8 +143,12 @@ class FolderMarks:
         """A file of no importance, until it gets another name."""
         path = os.path.join(self.where, f".owner-{os.urandom(8).hex()}.partial")
         try:
-            with open(path, "xb", buffering=0) as opened:
+            with open(path, "xb") as opened:
                 opened.write(text)
+                opened.flush()
+                if text:
+                    # A machine that loses its power must not leave an empty mark, which nobody may replace.
+                    os.fsync(opened.fileno())
             yield path
         finally:
             with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ import re
 import shutil
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from . import layout, marks
+from . import layout, marks, reading
 from .foldermarks import FolderMarks
 from .values import Owner, Torn, Unreadable
 
@@ -120,7 +120,7 @@ class Folder:
         """Writes down something small for other ranks."""
         os.makedirs(self.where, exist_ok=True)
         partial = os.path.join(self.where, f"{name}.partial")
-        with open(partial, "wb", buffering=0) as opened:
+        with open(partial, "wb") as opened:
             opened.write(text)
         os.replace(partial, os.path.join(self.where, name))
 
@@ -135,7 +135,7 @@ class Folder:
         """Removes what was noted under names that begin so."""
         for name in self._entries():
             if name.startswith(prefix) and name != but:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(self.where, name))
 
     def _entries(self) -> List[str]:
@@ -164,7 +164,7 @@ class Staging:
         for name in folder.names():
             if layout.step_of(name) == self._step:
                 with contextlib.suppress(Torn, Unreadable):
-                    if layout.read_head(folder.read(name, layout.HEAD)).nonce == self.nonce:
+                    if reading.stated(folder, name).nonce == self.nonce:
                         return True
         return False
 

@@ -191,11 +191,21 @@ def write_head(head: Head) -> bytes:
 
 
 def read_head(text: bytes) -> Head:
+    """Reads a head. Somebody else may have written it, checksum and all; TypeError if it makes no sense."""
     content = unseal(text)
     if content.get("version") != VERSION:
-        raise Unreadable(f"is of format {content.get('version')}, and this Bireme reads {VERSION}")
+        raise Unreadable(f"is of format {str(content.get('version'))[:20]}, and this Bireme reads {VERSION}")
     ranks = {int(rank): Signature(**one) for rank, one in content.pop("ranks").items()}
-    return Head(**content, ranks=ranks)
+    head = Head(**content, ranks=ranks)
+    numbers = [head.step, head.serial, head.attempt, head.world_size, *ranks]
+    numbers += [size for one in ranks.values() for size in (one.size, one.sheet_size, one.sheet_crc)]
+    if not all(type(one) is int and 0 <= one < MOST for one in numbers):
+        raise TypeError("a number is none, or out of bounds")
+    if not all(type(one) in (int, float) for one in (head.time, *head.metrics.values())):
+        raise TypeError("a time or a metric is no number")
+    if not (type(head.run) is type(head.nonce) is str):
+        raise TypeError("a name is no text")
+    return head
 
 
 def write_sheet(sheet: Sheet) -> bytes:

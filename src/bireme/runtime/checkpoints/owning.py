@@ -25,6 +25,8 @@ PERIOD = 5.0
 SILENCE = 30.0
 SILENT_PERIODS = 6
 _TRIES = 5
+_TO_END = 10.0
+"""The seconds that an owner waits at its end for the renewal that is on its way."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,11 @@ class Ownership:
         atexit.unregister(self.release)
         if self._process == os.getpid() and not self._end.is_set():
             self._end.set()
-            self._thread.join()
-            with contextlib.suppress(OSError), self._turn:
-                if self.lost_to is None and not self._is_gone:
+            self._thread.join(_TO_END)
+            # A thread that has not ended waits for a place that cannot be reached, which takes minutes. The
+            # mark falls silent by itself.
+            if not self._thread.is_alive() and self.lost_to is None and not self._is_gone:
+                with contextlib.suppress(OSError):
                     self._write(replace(self._mark, beat=self._mark.beat + 1, is_released=True))
         if self._lock is not None:
             self._lock.close()

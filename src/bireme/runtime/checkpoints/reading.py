@@ -29,12 +29,13 @@ class Shelf(Protocol):
 
 def head(shelf: Shelf, name: str) -> Head:
     """The head of a checkpoint whose files all have the size that they should; raises Torn, Unreadable."""
-    found = _stated(shelf, name)
+    found = stated(shelf, name)
     _expect_files(shelf, name, found)
     return found
 
 
-def _stated(shelf: Shelf, name: str) -> Head:
+def stated(shelf: Shelf, name: str) -> Head:
+    """The head of a checkpoint, whatever has become of its other files; raises Torn, Unreadable."""
     with _named(layout.HEAD):
         found = layout.read_head(shelf.read(name, layout.HEAD))
         if found.step != layout.step_of(name):
@@ -77,7 +78,7 @@ def found(shelf: Shelf, name: str) -> Tuple[Found, Head | None]:
     """What can be said of a checkpoint by its head and sizes alone."""
     bad = Found(name, layout.step_of(name) or 0, {}, is_good=False)
     try:
-        one = _stated(shelf, name)
+        one = stated(shelf, name)
         # From here on it is known whose it is, also if it turns out to be torn.
         bad = bad._replace(run=one.run)
         _expect_files(shelf, name, one)
@@ -144,5 +145,5 @@ def _named(file: str) -> Iterator[None]:
     except Unreadable as error:
         text = str(error)
         raise Unreadable(text if text.startswith(file) else f"{file} {text}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Torn(f"{file} is not understood: {error}") from error

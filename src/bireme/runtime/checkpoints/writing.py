@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Set,
 from . import layout, marks, reading
 from .choices import Meeting
 from .layout import Array, Chunk, Head, Sheet, Signature
-from .owning import Marks, Ownership
+from .owning import Marks, Ownership, Seen
 from .values import Owner
 from .waiting import Patience as Patience
 from .waiting import pauses
@@ -122,6 +122,7 @@ class Writer:
         self._cleared = ""
         self._saved = 0
         self._leader = ""
+        self._divided: Optional[Seen] = None
 
     def fail(self) -> None:
         """Says that the script has failed: perhaps another rank is dead, and would be waited for in vain."""
@@ -141,7 +142,10 @@ class Writer:
         place: Place = self._store.begin(self._owner, session, load.step, os.urandom(8).hex())
         try:
             signatures = {0: _put(place, 0, load)}
-            signatures.update(self._gather(place, load))
+            signatures.update(self._gather(place, load, ownership))
+            if len(signatures) == self._owner.world_size:
+                # Before there is a newer one: a life after this must not take it for what rank 0 restores.
+                self._meeting.forget()
             self._confirm(ownership)
             self._saved += 1
             head = Head(
@@ -155,18 +159,15 @@ class Writer:
                 load.metrics,
                 signatures,
             )
-            name = place.commit(load.step, head.serial, layout.write_head(head))
+            return place.commit(load.step, head.serial, layout.write_head(head))
         except BaseException:
             place.abandon()
             raise
-        if len(signatures) == self._owner.world_size:
-            self._meeting.forget()
-        return name
 
     def follow(self, load: Load) -> None:
         """Any other rank: writes into the place that rank 0 opened, until that has become a checkpoint."""
         rank = self._owner.rank
-        self._awaited_since = None
+        self._awaited_since = self._divided = None
         for wait in pauses(self._store, self._patience.to_end):
             place = self._opened(load.step)
             if place is None:
@@ -207,16 +208,28 @@ class Writer:
             # Nobody says which attempt this is; so it goes with the rank 0 that it has begun with.
             raise GivenUp("rank 0 was started again, and this rank was not")
         place: Optional[Place] = self._store.find(self._owner, session, step)
-        if place is not None:
-            self._leader = session
-            self._compare(seen.mark.origin)
+        if place is None or self._is_divided(seen):
+            return None
+        self._leader = session
         return place
 
-    def _compare(self, origin: Optional[str]) -> None:
-        """Raises Divided if rank 0 has restored something else."""
-        mine = self._meeting.origin
-        if mine is not None and origin is not None and mine != origin:
+    def _is_divided(self, seen: Seen) -> bool:
+        """Whether the mark is of a rank 0 that has restored something else; raises Divided if that one lives.
+
+        An earlier life of it has, and its mark is there until the next one has set its own.
+        """
+        mine, its = self._meeting.origin, seen.mark.origin
+        if None in (mine, its) or mine == its:
+            return False
+        if (
+            self._divided
+            and self._divided.mark.session == seen.mark.session
+            and self._divided.tag != seen.tag
+        ):
             raise Divided("rank 0 has restored another checkpoint than this rank")
+        if self._divided is None or self._divided.mark.session != seen.mark.session:
+            self._divided = seen
+        return True
 
     def _is_leaderless(self, waited: float) -> bool:
         since = self._awaited_since
@@ -238,19 +251,22 @@ class Writer:
         # Given up by rank 0, or a left-over that it has just cleared: then it opens a new one at once.
         return all(self._opened(step) is None for _ in pauses(self._store, 1.0))
 
-    def _gather(self, place: Place, load: Load) -> Dict[int, Signature]:
+    def _gather(self, place: Place, load: Load, ownership: Ownership) -> Dict[int, Signature]:
         """The signatures of the others. One that does not turn up is left out, if it has no tensors."""
         signatures: Dict[int, Signature] = {}
         missing = set(range(1, self._owner.world_size))
         stillness = _Stillness()
         for waited in pauses(self._store, self._patience.to_end):
+            if ownership.lost_to is not None:
+                raise GivenUp(LOST)
             files = place.signed() if missing else {}
             for rank in sorted(missing):
                 if layout.sheet_file(rank) in files:
                     text = place.read(layout.sheet_file(rank))
                     signatures[rank] = Signature(files[layout.data_file(rank)], len(text), zlib.crc32(text))
                 elif FAILED.format(rank) in files:
-                    raise GivenUp(f"rank {rank} could not write: {place.read(FAILED.format(rank)).decode()}")
+                    why = place.read(FAILED.format(rank)).decode(errors="replace")
+                    raise GivenUp(f"rank {rank} could not write: {why}")
             missing -= set(signatures)
             if all(self._is_late(rank, files, waited) for rank in missing):
                 break
