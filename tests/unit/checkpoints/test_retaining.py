@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bireme.runtime.checkpoints.folders import Folder
-from bireme.runtime.checkpoints.keeping import Keep, listed
+from bireme.runtime.checkpoints.keeping import Keep, Owner, listed
 from bireme.runtime.checkpoints.layout import Head
 from bireme.runtime.checkpoints.retaining import unwanted
 from tests.unit.checkpoints.building import keeping
@@ -78,3 +78,42 @@ def test_one_that_is_being_read_is_not_removed(tmp_path: Path) -> None:
         checkpoints.save(3, {}, {}, {})
 
     assert [one.step for one in listed(str(tmp_path))] == [3]
+
+
+def test_what_another_run_has_left_is_kept_and_not_counted(tmp_path: Path) -> None:
+    with keeping(tmp_path, owner=Owner("first")) as checkpoints:
+        for step in (1, 2):
+            checkpoints.save(step, {}, {}, {})
+    (tmp_path / "step-000000001" / "rank-0.bin").unlink()  # torn, and still not ours to remove
+
+    with keeping(tmp_path, keep=Keep(last=1), owner=Owner("second")) as checkpoints:
+        checkpoints.restore({})
+        for step in (2, 3, 4):
+            checkpoints.save(step, {}, {}, {})
+
+    assert [(one.step, one.run) for one in listed(str(tmp_path))] == [
+        (1, "first"),
+        (2, "first"),
+        (4, "second"),
+    ]
+
+
+def test_a_torn_one_whose_owner_is_not_known_is_kept(tmp_path: Path) -> None:
+    with keeping(tmp_path, keep=Keep(last=1)) as checkpoints:
+        checkpoints.save(1, {}, {}, {})
+        checkpoints.wait()
+        (tmp_path / "step-000000001" / "checkpoint.json").unlink()
+        checkpoints.save(2, {}, {}, {})
+
+    assert [(one.step, one.is_torn) for one in listed(str(tmp_path))] == [(1, True), (2, False)]
+
+
+def test_what_another_run_is_writing_or_removing_is_left_alone(tmp_path: Path) -> None:
+    theirs = [f".staging-{'f' * 16}-0-aa-1-bb", f".trash-{'f' * 16}-aa", f".choice-{'f' * 16}-0-0-1"]
+    for name in theirs:
+        (tmp_path / name).mkdir()
+
+    with keeping(tmp_path) as checkpoints:
+        checkpoints.save(1, {}, {}, {})
+
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == sorted(theirs)

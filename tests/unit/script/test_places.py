@@ -159,3 +159,15 @@ def test_ranks_share_a_machine_only_if_somebody_says_so() -> None:
 
 def test_a_restart_of_torchrun_is_an_attempt() -> None:
     assert place({"RANK": "0", "WORLD_SIZE": "1", "TORCHELASTIC_RESTART_COUNT": "2"}).attempt == 2
+
+
+def test_a_launch_is_told_apart_where_nobody_gives_run_and_attempt() -> None:
+    one = place({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29500", "MASTER_ADDR": "localhost"})
+    same = place({"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "29500", "MASTER_ADDR": "job-master-0"})
+    other = place({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29501"})
+
+    assert one.launch
+    assert one.launch == same.launch
+    assert one.launch != other.launch
+    assert place({"BIREME_RUN": "train-abcd/", "MASTER_PORT": "1"}).launch
+    assert place({"BIREME_RUN": "train-abcd/0", "BIREME_ATTEMPT": "0", "MASTER_PORT": "1"}).launch == ""
