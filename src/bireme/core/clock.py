@@ -7,10 +7,14 @@ whole. What they are changed to is recorded with the status, or the wait would b
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from msgspec.structs import replace
 
 from bireme.core import backoff
-from bireme.model.status import Retry, Status
+from bireme.model.status import Refusal, Retry, Status
+
+Wait = TypeVar("Wait", Retry, Refusal)
 
 SLACK = 60.0
 """Seconds by which the clocks of two operators, or of a machine and its time server, may differ."""
@@ -18,11 +22,12 @@ SLACK = 60.0
 
 def settled(status: Status, now: float) -> Status:
     """The status of a job that has not ended as the clock that shows `now` could have recorded it."""
-    retries = {name: _retry(retry, now) for name, retry in status.retries.items()}
+    retries = {name: _clamped(retry, now) for name, retry in status.retries.items()}
+    refusal = None if status.refusal is None else _clamped(status.refusal, now)
     started = now if is_ahead(status.started, now) else status.started
-    if (retries, started) == (status.retries, status.started):
+    if (retries, refusal, started) == (status.retries, status.refusal, status.started):
         return status
-    return replace(status, retries=retries, started=started)
+    return replace(status, retries=retries, refusal=refusal, started=started)
 
 
 def is_ahead(time: float | None, now: float) -> bool:
@@ -30,6 +35,6 @@ def is_ahead(time: float | None, now: float) -> bool:
     return time is not None and time > now + SLACK
 
 
-def _retry(retry: Retry, now: float) -> Retry:
-    latest = now + backoff.longest(retry.failures)
-    return replace(retry, not_before=latest) if retry.not_before > latest else retry
+def _clamped(wait: Wait, now: float) -> Wait:
+    latest = now + backoff.longest(wait.failures)
+    return replace(wait, not_before=latest) if wait.not_before > latest else wait

@@ -108,7 +108,7 @@ def try_again(status: Status, pace: Pace, due: Sequence[Member], now: float) -> 
 
 def _tried(refusal: Refusal, now: float) -> Refusal:
     failures = refusal.failures + 1
-    return Refusal(refusal.replica, failures, now + max(1.0, backoff.replacement(failures)))
+    return Refusal(refusal.replica, failures, now + backoff.longest(failures))
 
 
 def _first(faults: Sequence[Fault], missing: Sequence[Member]) -> Fault | None:
