@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import messages, ownership, runfiles
+from tests.fuzz import messages, ownership, reported, runfiles
 from tests.fuzz.harness import Target, hunt
 
 INPUTS = 300
 SOAK_INPUTS = int(os.environ.get("BIREME_FUZZ_INPUTS", "100000"))
-TRACED = 60
+TRACED = 30
 """Inputs whose memory is measured: samples and corpus come first."""
 SEED = "bireme"
-TARGETS = (*runfiles.TARGETS, *ownership.TARGETS, *messages.TARGETS)
+TARGETS = (*runfiles.TARGETS, *reported.TARGETS, *ownership.TARGETS, *messages.TARGETS)
 
 
 @pytest.mark.parametrize("make", TARGETS, ids=lambda make: make.__name__)
