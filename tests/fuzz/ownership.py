@@ -1,25 +1,30 @@
-"""The reader of the mark that says whose checkpoints lie in a folder."""
+"""The reader of the mark that says whose checkpoints lie in a place."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from bireme.runtime.checkpoints import owning
+from bireme.runtime.checkpoints import marks
+from bireme.runtime.checkpoints.values import Owner
 from tests.fuzz.harness import Target
 from tests.fuzz.mutating import DEPTH
 
 DEEP = b"[" * DEPTH + b"]" * DEPTH
+OWNER = Owner(run="mnist", attempt=1, rank=0, world_size=2)
 
 
 def owner_mark(folder: Path) -> Target:
-    sample = json.dumps({"run": "mnist", "attempt": 1, "host": "here", "pid": 77}).encode()
+    sample = marks.write(marks.made(OWNER, generation=1, period=2.0))
+    legacy = json.dumps({"run": "mnist", "attempt": 1, "host": "here", "pid": 77}).encode()
 
     def read(data: bytes) -> None:
-        (folder / "owner.json").write_bytes(data)
-        owning.read(str(folder))
+        mark = marks.read(data)
+        marks.judge(mark, OWNER, is_meant=True, is_dead=marks.is_dead(mark))
+        f"{mark.shown_run} {mark.who}".encode()
 
-    return Target("owner mark", (sample,), read, (), (json.loads(sample),), corpus=(DEEP,))
+    trees = (json.loads(sample), json.loads(legacy))
+    return Target("owner mark", (sample, legacy), read, (marks.Malformed,), trees, corpus=(DEEP,))
 
 
 TARGETS = (owner_mark,)

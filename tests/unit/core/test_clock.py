@@ -30,7 +30,7 @@ def test_a_back_off_is_not_longer_than_itself_after_the_clock_was_set_back(unit:
 
 
 def test_a_deadline_comes_after_the_clock_was_set_back() -> None:
-    world = World(workers(1, policy=RunPolicy(deadline=100.0)))
+    world = World(workers(1, policy=RunPolicy(deadline=100)))
     world.look(at=2 * HOUR)
 
     decision = world.look(running("worker-0"), at=HOUR)
