@@ -204,7 +204,7 @@ def _of_run(folder: Path, name: str, sample: bytes, run: RunDirectory | None = N
         read,
         (errors.BiremeError,),
         (json.loads(sample),),
-        corpus=(DEEP, b'{"x":' + DEEP + b"}"),
+        corpus=(DEEP, b'{"x":' + DEEP + b"}", sample.replace(b'"main":"main"', b'"main":"none"')),
     )
 
 

@@ -40,7 +40,19 @@ def listed(place: str, *, verified: bool = False) -> tuple[Checkpoint, ...]:
         raise errors.Unreachable(f"the checkpoints in {place} cannot be read: {error}") from error
     return tuple(
         Checkpoint(
-            one.step, one.name, one.when, one.size, one.metrics, one.world_size, one.is_good, one.why_not
+            one.step,
+            one.name,
+            one.when,
+            one.size,
+            {_shown(name): value for name, value in one.metrics.items()},
+            one.world_size,
+            one.is_good,
+            _shown(one.why_not),
         )
         for one in found
     )
+
+
+def _shown(text: str) -> str:
+    """The text as it can be printed: what is quoted from a damaged file may hold half a character."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -65,7 +65,14 @@ class RunDirectory:
         return self.path.is_dir()
 
     def desired(self) -> Desired:
-        return self._read("job.json", Desired)
+        found = self._read("job.json", Desired)
+        for role in found.job.roles:
+            if all(one.name != role.main for one in role.pod.containers):
+                raise errors.OurBug(
+                    f"{self.path / 'job.json'} is damaged: {role.name} has no container {role.main!r}",
+                    hint=f"remove the run with `bireme rm {self.id}`; its logs are in {self.logs}",
+                )
+        return found
 
     def edit(self, change: Callable[[Desired], Desired]) -> Desired:
         """Changes the desired job and wakes the runner; two editors at once both have their change.
