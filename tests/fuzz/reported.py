@@ -259,8 +259,14 @@ def _sealed(name: str, sample: bytes, read: Callable[[bytes], None]) -> Target:
     def sealed(body: bytes) -> bytes:
         return b'{"crc32": "%08x", "content": ' % zlib.crc32(body) + body + b"}\n"
 
-    corpus = (sealed(DEEP), sealed(b"[]"), sealed(b"1"), sealed(b"{}"), sealed(b"\xff"))
-    corpus += (sealed(b'{"version": "\\ud800"}'),)
+    corpus = (
+        sealed(DEEP),
+        sealed(b"[]"),
+        sealed(b"1"),
+        sealed(b"{}"),
+        sealed(b"\xff"),
+        sealed(b'{"version": "\\ud800"}'),
+    )
     return Target(name, (sample,), read, (errors.BiremeError,), (tree,), encode, corpus)
 
 
