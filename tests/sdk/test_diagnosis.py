@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from msgspec.structs import replace
 
 from bireme.model.job import Job, Kind, Unit
@@ -99,6 +100,26 @@ def test_a_rank_that_was_killed_is_the_cause_of_the_error_that_its_peer_saw_at_o
 
     assert found is not None
     assert found.summary == "mnist failed: rank 1 (worker-0 on box) was killed by SIGKILL (exit code 137)"
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (255, "ended with exit code 255"),
+        (128, "ended with exit code 128"),
+        (160, "ended with exit code 160"),
+        (192, "ended with exit code 192"),
+        (129, "was killed by SIGHUP (exit code 129)"),
+        (143, "was killed by SIGTERM (exit code 143)"),
+        (159, "was killed by SIGSYS (exit code 159)"),
+    ],
+)
+def test_only_a_real_signal_is_called_one(code: int, how: str) -> None:
+    found = diagnosis.diagnose(_evidence(FAILED, _life("worker-0", 10.0, code=code)))
+
+    assert found is not None
+    assert found.error is not None
+    assert found.error.how == how
 
 
 def test_out_of_memory_is_named() -> None:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bireme import __version__
@@ -23,8 +23,11 @@ def kept(error: Exception) -> str:
     said = _hidden(str(error).partition("\n")[0], secrets)
     summary = f"this is a bug in Bireme: {type(error).__name__}" + (f": {said}" if said else "")
     name = f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    for folder in (place(os.environ) / "bugs", Path(tempfile.gettempdir())):
+    finds: tuple[Callable[[], Path], ...] = (_bugs_folder, lambda: Path(tempfile.gettempdir()))
+    for find in finds:
         try:
+            # Both ask for the working folder, which may be gone.
+            folder = find()
             folder.mkdir(parents=True, exist_ok=True)
             text = f"bireme {__version__}\nPython {sys.version}\n{words}\n\n{details}"
             # A new file that nobody else may read, whatever the umask, and never through another's link.
@@ -58,3 +61,7 @@ def _hidden(text: str, secrets: Sequence[str]) -> str:
     for one in sorted(secrets, key=len, reverse=True):
         text = text.replace(one, "...")
     return text
+
+
+def _bugs_folder() -> Path:
+    return place(os.environ) / "bugs"

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
@@ -156,6 +156,8 @@ def _guarded(args: list[str]) -> int:
     except BrokenPipeError:
         _silence()
         return BROKEN_PIPE
+    except OSError as error:
+        return _refused(error)
     except Exception as error:
         return _told(_bug(error), errors.OurBug.exit_status)
 
@@ -163,10 +165,22 @@ def _guarded(args: list[str]) -> int:
 def _told(text: str, status: int) -> int:
     try:
         sys.stdout.flush()
+    except OSError:
+        _silence(sys.stdout)
+    try:
         print(f"bireme: {safe(text)}", file=sys.stderr, flush=True)
     except OSError:
         _silence()
     return status
+
+
+def _refused(error: OSError) -> int:
+    from bireme.cli import systemerrors  # here, because it is hardly ever needed
+
+    found = systemerrors.explained(error)
+    if found is None:
+        return _told(_bug(error), errors.OurBug.exit_status)
+    return _told(str(found), found.exit_status)
 
 
 def _usage(error: click.UsageError) -> str:
@@ -191,10 +205,10 @@ def _advice(word: str) -> str:
     return f"did you mean `bireme {near[0]}`?" if near else "`bireme --help` lists the verbs"
 
 
-def _silence() -> None:
+def _silence(*streams: TextIO) -> None:
     """Lets the interpreter end without another complaint about a pipe that is closed."""
     null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in streams or (sys.stdout, sys.stderr):
         try:
             os.dup2(null, stream.fileno())
         except (OSError, ValueError):

@@ -22,9 +22,13 @@ from bireme.cli import cluster_options
     "--gang-scheduler-name", default="", metavar="NAME", help="`volcano`, or a scheduler with plugins."
 )
 @click.option("--cluster-domain", default="", metavar="DOMAIN", help="Written into qualified names if given.")
-@click.option("--health-port", default=8081, show_default=True, help="0 for none.")
+@click.option(
+    "--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0 for none."
+)
 @click.option("--health-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS")
-@click.option("--metrics-port", default=8080, show_default=True, help="0 for none.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 for none."
+)
 @click.option("--metrics-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS")
 def command(
     kubeconfig: str | None,

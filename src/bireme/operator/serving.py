@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 from msgspec import Struct
 
+from bireme import errors
 from bireme.operator.metrics import Metrics
 
 
@@ -31,7 +33,7 @@ async def health(
 
         return handler
 
-    async with _serve(where, {"/healthz": answer(is_well), "/readyz": answer(is_ready)}):
+    async with _serve(where, "health", {"/healthz": answer(is_well), "/readyz": answer(is_ready)}):
         yield
 
 
@@ -42,12 +44,14 @@ async def metrics(where: Listens, counted: Metrics) -> AsyncIterator[None]:
             body=counted.text().encode(), headers={"Content-Type": "text/plain; version=0.0.4"}
         )
 
-    async with _serve(where, {"/metrics": handler}):
+    async with _serve(where, "metrics", {"/metrics": handler}):
         yield
 
 
 @contextlib.asynccontextmanager
-async def _serve(where: Listens, routes: dict[str, Callable[[web.Request], object]]) -> AsyncIterator[None]:
+async def _serve(
+    where: Listens, what: str, routes: dict[str, Callable[[web.Request], object]]
+) -> AsyncIterator[None]:
     if not where.port:
         yield
         return
@@ -57,7 +61,29 @@ async def _serve(where: Listens, routes: dict[str, Callable[[web.Request], objec
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, where.address, where.port).start()
+        await _listen(runner, where, what)
         yield
     finally:
         await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, where: Listens, what: str) -> None:
+    address, port, flag = where.address, where.port, f"--{what}-port"
+    try:
+        await web.TCPSite(runner, address, port).start()
+    except OSError as error:
+        why = error.strerror or error
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise errors.NoAccess(
+                f"port {port} may not be used: {why}", hint=f"choose one above 1023: {flag} 8181"
+            ) from error
+        if error.errno != errno.EADDRINUSE:
+            # An address that this machine does not have, or a name that nobody knows.
+            raise errors.BadInput(
+                f"nothing can listen at {address}: {why}",
+                hint=f"choose an address of this machine: --{what}-bind 127.0.0.1",
+            ) from error
+        raise errors.BadInput(
+            f"port {port} cannot be used: {why}",
+            hint=f"choose another: {flag} 8181, or none: {flag} 0; `ss -ltnp` shows who has it",
+        ) from error

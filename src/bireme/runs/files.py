@@ -187,6 +187,7 @@ def has_room(folder: Path) -> bool:
 
 
 _LEAST_ROOM = 65536
+_TOO_MANY = (errno.EMFILE, errno.ENFILE)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
@@ -203,6 +204,10 @@ def _explanation(error: OSError, path: Path) -> errors.BiremeError:
         return errors.NoAccess(
             f"cannot use {path}: {reason}", hint=f"look at its owner: `ls -ld {path.parent}`"
         )
+    if error.errno == errno.ENAMETOOLONG:
+        return errors.BadInput(f"{str(path)[:80]}...: {reason}", hint="choose a shorter name")
+    if error.errno in _TOO_MANY:
+        return errors.Unreachable(f"cannot use {path}: {reason}", hint="raise the limit: `ulimit -n 4096`")
     if error.errno in _MISSING:
         return errors.BadInput(f"{path} is missing; was its folder removed?")
     return errors.Unreachable(f"cannot use {path}: {reason}")

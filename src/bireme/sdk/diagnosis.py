@@ -21,6 +21,9 @@ SLACK = 0.25
 _LATE = 2.0
 """A report older than the start of its rank by more than this is one of an earlier program of the replica."""
 
+_SIGNALS = frozenset(int(one) for one in signal.Signals if one < 32)
+"""The classic ones: an exit code of 160 and more is a number that a program chose."""
+
 
 class Evidence(Struct, frozen=True, kw_only=True):
     """All that is known about a run when it is asked why."""
@@ -203,13 +206,15 @@ def _how(failure: Failure, loss: Loss) -> str:
         return f"ran out of memory (exit code {failure.exit_code})"
     if loss is Loss.EVICTION:
         return f"was lost: {failure.message or failure.reason or 'the place it ran in is gone'}"
-    if failure.exit_code > 128:
-        try:
-            name = signal.Signals(failure.exit_code - 128).name
-        except ValueError:
-            name = f"signal {failure.exit_code - 128}"
+    if name := _signal_name(failure.exit_code):
         return f"was killed by {name} (exit code {failure.exit_code})"
     return f"ended with exit code {failure.exit_code}"
+
+
+def _signal_name(exit_code: int) -> str:
+    """The signal that an exit code stands for, or nothing: 255 is what `exit(-1)` gives, not a signal."""
+    number = exit_code - 128
+    return signal.Signals(number).name if number in _SIGNALS else ""
 
 
 def _logs_command(evidence: Evidence, error: FirstError | None) -> str:
