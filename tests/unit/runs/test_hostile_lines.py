@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -201,22 +202,18 @@ def _echoed(line: str) -> str:
 
 @settings(max_examples=150, deadline=None)
 @given(lines=st.lists(_LINES, max_size=6))
-def test_whatever_a_pod_prints_does_no_harm(
-    lines: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    check_that_nothing_is_touched(tmp_path_factory.mktemp("hostile"), lines)
+def test_whatever_a_pod_prints_does_no_harm(lines: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check_that_nothing_is_touched(Path(folder), lines)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-@settings(max_examples=20_000, deadline=None)
-@given(lines=st.lists(_LINES, min_size=5, max_size=6))
-def test_a_hundred_thousand_hostile_lines_do_no_harm(
-    lines: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.getbasetemp() / "soak"
-    folder.mkdir(exist_ok=True)
-    check_that_nothing_is_touched(folder, lines)
+@settings(max_examples=1_000, deadline=None)
+@given(lines=st.lists(_LINES, min_size=100, max_size=100))
+def test_a_hundred_thousand_hostile_lines_do_no_harm(lines: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check_that_nothing_is_touched(Path(folder), lines)
 
 
 _RECORDS: list[Record] = [
