@@ -67,9 +67,9 @@ class Stage:
         changed = replace(self.cluster.profile, **chances)
         self.cluster.profile = self.cluster.network.profile = changed
 
-    def submit(self, workers: int) -> None:
+    def submit(self, workers: int, name: str = "job") -> None:
         roles = {"Worker": _role("pytorch", workers)}
-        self.server.create(JOBS, NAMESPACE, _job("PyTorchJob", {"pytorchReplicaSpecs": roles}))
+        self.server.create(JOBS, NAMESPACE, _job("PyTorchJob", {"pytorchReplicaSpecs": roles}, name))
 
     def submit_mpi(self, workers: int) -> None:
         roles = {"Launcher": _role("main", 1), "Worker": _role("main", workers)}
@@ -110,6 +110,9 @@ class Stage:
         pods = self.server.objects[PODS].values()
         return sum(one["status"]["phase"] == "Running" for one in pods)
 
+    def has(self, pod: str) -> bool:
+        return (NAMESPACE, pod) in self.server.objects[PODS]
+
     async def until(self, holds: Callable[[], bool]) -> None:
         ends = self.story.now + PATIENCE
         while not holds():
@@ -123,11 +126,11 @@ def _role(container: str, replicas: int) -> Tree:
     return {"replicas": replicas, "restartPolicy": "OnFailure", "template": template}
 
 
-def _job(kind: str, spec: Tree) -> Tree:
+def _job(kind: str, spec: Tree, name: str = "job") -> Tree:
     return {
         "apiVersion": kinds.module(Kind(kind)).API_VERSIONS[0],
         "kind": kind,
-        "metadata": {"name": "job", "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {**spec, "runPolicy": {"cleanPodPolicy": "All"}},
     }
 

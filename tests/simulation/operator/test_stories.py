@@ -208,3 +208,40 @@ def test_a_large_job_is_complete_soon_after_its_quota_was_raised() -> None:
         assert not stage.status.trouble
 
     play(story)
+
+
+def test_a_small_job_does_not_wait_behind_the_pods_of_a_large_one() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit(workers=500)
+        await stage.until(lambda: len(stage.server.objects[PODS]) > 50)
+        began = stage.story.now
+
+        stage.submit(workers=1, name="small")
+
+        await stage.until(lambda: stage.has("small-worker-0"))
+        assert stage.story.now - began < 1.0
+        assert not stage.has("job-worker-499"), "the large job is not complete yet"
+        await stage.until(lambda: stage.running() == 501)
+
+    play(story, replace(WELL, latency=0.2))
+
+
+def test_a_small_job_does_not_wait_for_the_end_of_a_large_one() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit(workers=500)
+        await stage.until(lambda: stage.running() == 500)
+        await asyncio.sleep(5.0)
+
+        stage.scale(1)
+        await stage.until(lambda: any(one.stopping for one in stage.kubelet.bodies.values()))
+        began = stage.story.now
+        stage.submit(workers=1, name="small")
+
+        await stage.until(lambda: stage.has("small-worker-0"))
+        assert stage.story.now - began < 1.0
+        assert stage.has("job-worker-499"), "the large job is not gone yet"
+        await stage.until(lambda: stage.running() == 2)
+
+    play(story, replace(WELL, latency=0.2))
