@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from tests.simulation.operator.manifests import NAMESPACE
 from tests.simulation.operator.server import PODS, key_of
 from tests.simulation.operator.stage import JOBS, MPI_JOBS, WELL, Stage, play
 
@@ -245,3 +246,22 @@ def test_a_small_job_does_not_wait_for_the_end_of_a_large_one() -> None:
         await stage.until(lambda: stage.running() == 2)
 
     play(story, replace(WELL, latency=0.2))
+
+
+def test_a_file_of_another_owner_in_the_way_is_asked_for_ever_more_rarely() -> None:
+    async def story(stage: Stage) -> None:
+        stage.submit(workers=1, name="other")
+        owner = {"uid": stage.server.get(JOBS, (NAMESPACE, "other"))["metadata"]["uid"], "controller": True}
+        metadata = {"name": "job-config", "ownerReferences": [owner]}
+        stage.server.create("configmaps", NAMESPACE, {"metadata": metadata})
+        operator = stage.operator()
+        stage.submit_mpi(workers=50)
+
+        await asyncio.sleep(120.0)
+
+        (job,) = (one for one in stage.cluster.rules.jobs() if one.name == "job")
+        assert 'a ConfigMap named "job-config" exists' in stage.cluster.rules.status_of(job).trouble
+        assert operator.line.sent["POST configmaps"] <= 30
+        assert not stage.has("job-worker-0")
+
+    play(story)

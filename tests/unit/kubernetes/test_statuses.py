@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from bireme.backends.kubernetes import statuses
 from bireme.model.job import Kind
-from bireme.model.status import Condition, ConditionType, Counts, Retry, Sighting, Status
+from bireme.model.status import Condition, ConditionType, Counts, Refusal, Retry, Sighting, Status
 from tests.unit import build
 
 JOB = replace(build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 2)), namespace="team")
@@ -29,6 +29,7 @@ BUSY = Status(
     sightings={"mnist-master-0": Sighting("u-1", losses=1)},
     done=("mnist-worker-1",),
     retries={"": Retry(1, 20.0)},
+    refusal=Refusal("mnist-worker-0", 2, 21.0),
     fence=1,
 )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.backends.kubernetes import mpiobjects, mpipods, podmaking, podviews, services
@@ -284,7 +285,8 @@ class ClusterBackend:
                     await self._belongings.make_service(job, service)
                 await self._create_pod(job, start.replica, body)
             except ApiError as error:
-                return _fault(start.replica, error)
+                # A name that is taken is the replica's own matter; a quota, or a busy server, everybody's.
+                return replace(_fault(start.replica, error), alone=error.status == 409)
         return None
 
     async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
@@ -393,9 +395,5 @@ def _lives_on(pod: Pod) -> bool:
 
 
 def _fault(replica: str, error: ApiError) -> Fault:
-    """What a refused request means: a pod that the API calls invalid will not become valid.
-
-    A name that is taken is that replica's own matter; a quota, or a server that is not well, everybody's.
-    """
-    invalid, taken = error.status in (400, 422), error.status == 409
-    return Fault(replica, f"Error creating: {error.message}", final=invalid, alone=taken)
+    """What a refused request means: a pod that the API calls invalid will not become valid."""
+    return Fault(replica, f"Error creating: {error.message}", final=error.status in (400, 422))
