@@ -66,6 +66,8 @@ class Trainer:
         """The next line that begins so, without it."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            if not line.endswith("\n"):
+                break
             self.said.append(line.rstrip("\n"))
             if line.startswith(word):
                 return line.removeprefix(word).strip()
@@ -77,7 +79,8 @@ class Trainer:
     def kill(self) -> None:
         self.process.kill()
         assert self.process.stdout is not None
-        self.said += self.process.stdout.read().splitlines()
+        left = self.process.stdout.read()
+        self.said += left[: left.rfind("\n") + 1].splitlines()  # without a line that was cut by the kill
         self.process.communicate()
 
     @property

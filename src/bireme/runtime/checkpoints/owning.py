@@ -109,7 +109,7 @@ class Ownership:
         if self._process != os.getpid() or self._end.is_set():
             return False
         if self.lost_to is None and not self.is_held():
-            self.confirm()
+            self.confirm(self._mark.origin)
         return self.lost_to is not None
 
     def confirm(self, origin: Optional[str] = None) -> bool:
