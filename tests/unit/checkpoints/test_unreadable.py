@@ -60,6 +60,26 @@ def test_a_format_that_is_not_known_here_is_never_removed(tmp_path: Path) -> Non
     assert listed(str(tmp_path))[0].why_not == "checkpoint.json is of format 2, and this Bireme reads 1"
 
 
+@pytest.mark.parametrize("field", ["serial", "ranks", "metrics", "time"])
+def test_a_head_whose_checksum_is_right_is_not_torn_though_we_do_not_understand_it(
+    tmp_path: Path, field: str
+) -> None:
+    with keeping(tmp_path, keep=Keep(last=1)) as checkpoints:
+        checkpoints.save(1, {"x": 1}, {}, {})
+        checkpoints.wait()
+        head = tmp_path / "step-000000001" / layout.HEAD
+        content = json.loads(head.read_bytes())["content"]
+        head.write_bytes(layout.seal({**content, field: "of a later Bireme"}))
+        checkpoints.save(2, {"x": 2}, {}, {})
+
+    assert names(tmp_path) == ["step-000000001", "step-000000002"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 1 << 32])
+def test_a_checkpoint_is_found_by_each_name_that_it_may_have(version: int) -> None:
+    assert layout.step_of(layout.name_of(7, version)) == 7
+
+
 def test_what_is_provably_torn_and_ours_is_removed(tmp_path: Path) -> None:
     with keeping(tmp_path, keep=Keep(last=1)) as checkpoints:
         checkpoints.save(1, {"x": 1}, {}, {})

@@ -146,4 +146,4 @@ def _named(file: str) -> Iterator[None]:
         text = str(error)
         raise Unreadable(text if text.startswith(file) else f"{file} {text}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Torn(f"{file} is not understood: {error}") from error
+        raise Unreadable(f"{file} is not understood: {error}") from error
