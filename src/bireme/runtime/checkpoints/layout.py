@@ -170,7 +170,7 @@ def seal(content: Any) -> bytes:
 
 
 def unseal(text: bytes) -> Dict[str, Any]:
-    """Reads what `seal` wrote. What a right checksum is on is never torn: a later Bireme may have meant it."""
+    """Reads what `seal` wrote. What has a right checksum is never torn: a later Bireme may have meant it."""
     body = text[_PREFIX_LENGTH:-2]
     if len(text) < _PREFIX_LENGTH + 2 or text[-2:] != b"}\n":
         raise Torn("is cut short")
