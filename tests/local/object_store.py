@@ -65,6 +65,7 @@ def _started(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     (folder / "s3.json").write_text(json.dumps({"identities": [IDENTITY]}))
     names = ["master.port", "master.port.grpc", "volume.port", "volume.port.grpc"]
     names += ["filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc"]
+    names += ["s3.port.iceberg", "s3.port.lance"]
     ports = dict(zip(names, _free_ports(len(names)), strict=True))
     words = [
         str(WEED),
