@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -93,7 +94,8 @@ def _is_up(process: subprocess.Popen[bytes], endpoint: str) -> bool:
     limit = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < limit:
         try:
-            urllib.request.urlopen(request, timeout=5).close()
+            with suppress(urllib.error.HTTPError):  # it is there since the last look
+                urllib.request.urlopen(request, timeout=5).close()
             socket.create_connection(_address(endpoint), timeout=5).close()
             return True
         except OSError:
