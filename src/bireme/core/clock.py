@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from bireme.core import backoff
+from bireme.core import backoff, slowstart
 from bireme.model.status import Refusal, Retry, Status
 
 Wait = TypeVar("Wait", Retry, Refusal)
@@ -22,8 +22,10 @@ SLACK = 60.0
 
 def settled(status: Status, now: float) -> Status:
     """The status of a job that has not ended as the clock that shows `now` could have recorded it."""
-    retries = {name: _clamped(retry, now) for name, retry in status.retries.items()}
-    refusal = None if status.refusal is None else _clamped(status.refusal, now)
+    retries = {
+        name: _clamped(one, now + backoff.longest(one.failures)) for name, one in status.retries.items()
+    }
+    refusal = status.refusal and _clamped(status.refusal, now + slowstart.wait(status.refusal.failures))
     started = now if is_ahead(status.started, now) else status.started
     if (retries, refusal, started) == (status.retries, status.refusal, status.started):
         return status
@@ -35,6 +37,5 @@ def is_ahead(time: float | None, now: float) -> bool:
     return time is not None and time > now + SLACK
 
 
-def _clamped(wait: Wait, now: float) -> Wait:
-    latest = now + backoff.longest(wait.failures)
+def _clamped(wait: Wait, latest: float) -> Wait:
     return replace(wait, not_before=latest) if wait.not_before > latest else wait

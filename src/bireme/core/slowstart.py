@@ -22,6 +22,8 @@ MOST_AT_ONCE = 24
 MOST_OF_A_STEP = 128
 """Starts that one decision asks for. All of a large job would block whoever decides and fill its memory: each
 replica may be told the addresses of all others."""
+LONGEST_WAIT = 30.0
+"""Seconds: room comes back when another job ends, which nothing tells, and one request is cheap."""
 
 
 class Free(Struct, frozen=True, tag="free"):
@@ -77,6 +79,11 @@ def lanes(accepted: int) -> int:
     return min(1 + accepted, MOST_AT_ONCE)
 
 
+def wait(failures: int) -> float:
+    """Seconds until a replica is tried after so many refusals."""
+    return min(LONGEST_WAIT, backoff.longest(failures))
+
+
 def note(
     status: Status, faults: Sequence[Fault], missing: Sequence[Member], now: float
 ) -> tuple[Status, Pace]:
@@ -108,7 +115,7 @@ def try_again(status: Status, pace: Pace, due: Sequence[Member], now: float) -> 
 
 def _tried(refusal: Refusal, now: float) -> Refusal:
     failures = refusal.failures + 1
-    return Refusal(refusal.replica, failures, now + backoff.longest(failures))
+    return Refusal(refusal.replica, failures, now + wait(failures))
 
 
 def _first(faults: Sequence[Fault], missing: Sequence[Member]) -> Fault | None:

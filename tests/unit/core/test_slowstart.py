@@ -66,7 +66,7 @@ def test_a_quota_that_stays_used_up_is_asked_ever_more_rarely() -> None:
         now = decision.wake_at
 
     gaps = [later - earlier for earlier, later in itertools.pairwise(tries)]
-    assert gaps == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 300.0]
+    assert gaps == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0, 30.0]
 
 
 def test_the_same_refusal_is_told_once() -> None:
