@@ -186,8 +186,8 @@ class _Reads(Struct, frozen=True):
 
 def _reads(folder: Path) -> _Reads | None:
     try:
-        return msgspec.json.decode((folder / "socket.reads").read_bytes(), type=_Reads)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(files.read(folder / "socket.reads"), type=_Reads)
+    except (OSError, *DAMAGED):
         return None
 
 
