@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.core import backoff, cleanup, losses, slowstart, wiring
 from bireme.core.restart import GANG
-from bireme.core.slowstart import Probing
+from bireme.core.slowstart import Held, Probing
 from bireme.model.decisions import Admit, Decision, Event, EventType, Start
 from bireme.model.job import Job, Member, Unit
 from bireme.model.replicas import Granted, Observation, Replica, ReplicaPhase, Waiting
@@ -127,6 +127,9 @@ def _bring_in(muster: _Muster, now: float) -> Decision:
     granted = _granted(muster, missing)
     if missing and granted is None:
         status = replace(status, waiting=_queued(muster.observation))
+        if isinstance(pace, Held):
+            return Decision(status, wake_at=pace.until)
+        status = slowstart.try_again(status, pace, missing, now)
         return Decision(status, (_admit(muster),), wake_at=now + ASK_AGAIN)
     settled = not missing and not muster.observation.faults
     status = replace(status, waiting="", trouble="" if settled else status.trouble)

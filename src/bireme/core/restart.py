@@ -84,7 +84,8 @@ def _survives(replica: Replica) -> bool:
 
 def _again_as_gang(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
     retry = _retry(view.status.retries.get(GANG), now, evicted=bool(view.losses.evictions))
-    status = replace(next_attempt(view.job, view.status), retries={GANG: retry})
+    # The room that the last attempt leaves is there for this one.
+    status = replace(next_attempt(view.job, view.status), retries={GANG: retry}, refusal=None)
     return _announce(view, status, now)
 
 

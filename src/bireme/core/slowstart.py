@@ -107,10 +107,15 @@ def note(
 
 
 def try_again(status: Status, pace: Pace, due: Sequence[Member], now: float) -> Status:
-    """Remember before a replica is tried alone that the next try after it is due later."""
+    """Remember before a replica is tried alone which one it is, and that the next try is due later.
+
+    Whichever is tried: once it is there, there is room for the others. To wait for the one that was refused
+    first would hold up all of them for as long as that one may not start for reasons of its own.
+    """
     if not isinstance(pace, Probing) or not due:
         return status
-    return replace(status, refusal=_tried(pace.refusal, now))
+    (tried,) = chosen(pace, due)
+    return replace(status, refusal=replace(_tried(pace.refusal, now), replica=tried.name))
 
 
 def _tried(refusal: Refusal, now: float) -> Refusal:

@@ -91,7 +91,7 @@ class Status(Struct, frozen=True, omit_defaults=True):
     retries: dict[str, Retry] = {}
     """Replicas of this attempt that failed before; the key "" stands for the gang."""
     refusal: Refusal | None = None
-    """The last refused start, until that replica is there: as long the others are not tried."""
+    """The last refused start, until that replica is there; until then the others are not tried."""
     waiting: str = ""
     """Why the job waits for its resources, or an empty text."""
     trouble: str = ""

@@ -12,7 +12,7 @@ class Queue:
     """Hands out keys; one that is being worked on is not handed out twice at the same time.
 
     A key that is added while it is worked on comes again afterwards. Of several times for one key the
-    earliest holds.
+    earliest holds. Times are kept in the loop's own time, which nobody can set back.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -41,15 +41,17 @@ class Queue:
 
     def add_at(self, key: str, time: float) -> None:
         """Ask for a step at a time, unless an earlier one is asked for already."""
-        if time <= self._clock():
+        delay = time - self._clock()
+        if delay <= 0:
             self.add(key)
             return
+        due = asyncio.get_running_loop().time() + delay
         known = self._due.get(key)
-        if key in self._waiting or (known is not None and known <= time):
+        if key in self._waiting or (known is not None and known <= due):
             return
-        self._due[key] = time
-        heapq.heappush(self._timers, (time, key))
-        if self._timers[0] == (time, key):  # Otherwise the alarm is set for an earlier one already.
+        self._due[key] = due
+        heapq.heappush(self._timers, (due, key))
+        if self._timers[0] == (due, key):  # Otherwise the alarm is set for an earlier one already.
             self._set_alarm()
 
     async def take(self) -> str:
@@ -85,13 +87,12 @@ class Queue:
             self._alarm.cancel()
         self._alarm = None
         if self._timers:
-            delay = max(0.0, self._timers[0][0] - self._clock())
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
+            self._alarm = asyncio.get_running_loop().call_at(self._timers[0][0], self._ring)
 
     def _ring(self) -> None:
-        now = self._clock()
+        now = asyncio.get_running_loop().time()
         while self._timers and self._timers[0][0] <= now:
-            time, key = heapq.heappop(self._timers)
-            if self._due.get(key) == time:
+            due, key = heapq.heappop(self._timers)
+            if self._due.get(key) == due:
                 self.add(key)
         self._set_alarm()

@@ -6,12 +6,14 @@ import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bireme.core import slowstart
 from bireme.core.slowstart import MOST_AT_ONCE, MOST_OF_A_STEP
+from bireme.model.job import Unit
 from bireme.model.replicas import Fault
 from bireme.model.status import Refusal, Retry
-from tests.unit.core.world import World, running, starts, workers
+from tests.unit.core.world import World, crashed, running, starts, workers
 
 
 def refused(index: int) -> Fault:
@@ -101,6 +103,46 @@ def test_a_replica_that_is_not_wanted_any_more_holds_up_nobody() -> None:
     decision = world.look(at=1.5)
 
     assert starts(decision) == [f"worker-{index}" for index in range(4)]
+
+
+def test_room_for_another_replica_is_room_for_all_if_the_refused_one_may_not_start() -> None:
+    world = World(workers(5))
+    world.look()
+    world.look(at=1.0, faults=(refused(4),))
+    world.status = replace(world.status, retries={"mnist-worker-4": Retry(9, 100.0)})
+
+    tried = world.look(at=2.0)
+    follow = world.look(running("worker-0"), at=2.1)
+
+    assert starts(tried) == ["worker-0"]
+    assert starts(follow) == ["worker-1", "worker-2", "worker-3"]
+
+
+def test_a_new_attempt_of_the_gang_is_not_held_up_by_a_refusal_of_the_last() -> None:
+    world = World(workers(3, unit=Unit.GANG))
+    world.look()
+    world.look(running("worker-0"), at=1.0, faults=(refused(1),))
+    world.look(crashed("worker-0"), at=1.5)
+
+    decision = world.look(at=1.6)
+
+    assert (world.status.attempt, world.status.refusal) == (1, None)
+    assert starts(decision) == ["worker-0", "worker-1", "worker-2"]
+
+
+def test_an_admission_that_is_refused_is_asked_for_ever_more_rarely() -> None:
+    world = World(workers(3))
+    world.look(admission=None)
+    asked = []
+    now = 1.0
+    while now < 100.0:
+        decision = world.look(at=now, admission=None, faults=(refused(0),))
+        asked += [now] * len(decision.actions)
+        assert decision.wake_at is not None
+        now = decision.wake_at
+
+    gaps = [later - earlier for earlier, later in itertools.pairwise(asked)]
+    assert gaps == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
 
 
 def test_a_large_job_is_planned_in_slices_without_a_pause() -> None:

@@ -57,6 +57,17 @@ def test_a_key_is_worked_on_by_one_at_a_time_and_comes_again_afterwards() -> Non
     assert asyncio.run(story()) == (0, "a")
 
 
+def test_a_clock_that_is_set_back_stretches_no_time() -> None:
+    async def story() -> list[str]:
+        now = 1000.0
+        queue = Queue(lambda: now)
+        queue.add_at("a", now + 0.05)
+        now -= 3600.0
+        return await taken(queue, 1)
+
+    assert asyncio.run(story()) == ["a"]
+
+
 def test_of_several_times_the_earliest_holds() -> None:
     async def story() -> tuple[list[str], int]:
         queue = Queue(Clock())
