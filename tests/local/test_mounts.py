@@ -46,5 +46,5 @@ def test_a_volume_that_cannot_be_mounted_fails_the_job_with_a_sentence(bireme: B
 
     assert done.returncode == 1, done.stderr
     assert "started" not in done.stdout
-    assert f"{target}: it cannot be mounted there" in done.stderr
+    assert f"cannot mount {target}" in done.stderr
     assert bireme.status("mounting").phase is Phase.FAILED

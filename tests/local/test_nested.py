@@ -99,3 +99,23 @@ def test_a_job_that_a_rank_follows_survives_the_stop_of_the_outer_job(bireme: Bi
     child = int((bireme.folder / "child").read_text())
     until(lambda: not is_alive(child), "an ordinary child of the rank has ended with it")
     inner_succeeds(bireme, keepers)
+
+
+def test_what_the_user_sets_reaches_the_ranks(bireme: Bireme) -> None:
+    bireme.environ["BIREME_CHECKPOINTS"] = str(bireme.folder / "kept")
+    bireme.write("train.py", "import os\nprint('kept in', os.environ['BIREME_CHECKPOINTS'])\n")
+
+    done = bireme("run", "train.py")
+
+    assert f"kept in {bireme.folder / 'kept'}" in done.stdout
+
+
+def test_a_nested_job_runs_beside_files_that_have_the_names_of_our_modules(bireme: Bireme) -> None:
+    bireme.write("msgspec.py", "raise ImportError('of the user')\n")
+    outer(bireme, follow=False)
+
+    done = bireme("run", "outer.py", "--name", "outer")
+
+    assert done.returncode == 0, done.stderr
+    until(lambda: inner_runs(bireme), "the inner job runs, and no later command had to start it")
+    inner_succeeds(bireme, bireme.keepers("inner"))

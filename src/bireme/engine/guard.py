@@ -72,7 +72,16 @@ def _start_anew(run: RunDirectory, lock: Lock) -> None:
     A fork of a threaded program may hang in its locks. And a fork of a rank would carry the mark of the
     rank's run, by which everything that a rank left is found and killed: this job is not part of that one.
     """
-    words = [sys.executable, "-m", "bireme.engine.guard", str(run.home), run.id.name, str(run.id.number)]
+    # Not from the working folder: a file of the user's may have the name of a module that we import.
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "bireme.engine.guard",
+        str(run.home),
+        run.id.name,
+        str(run.id.number),
+    ]
     environ = processes.without_marks(os.environ)
     subprocess.run(
         [*words, str(lock.fd)], pass_fds=[lock.fd], start_new_session=True, env=environ, check=False

@@ -39,7 +39,7 @@ def stand_alone(order: wire.Order, fds: List[int], parent: int) -> List[str]:
     missing += ["cgroup " + path for path in linux.join_cgroups(order.cgroups)]
     unmounted = linux.mount_privately(order.mounts)
     if unmounted:
-        raise OSError(f"{', '.join(unmounted)}: it cannot be mounted there")
+        raise OSError(f"cannot mount {', '.join(unmounted)}")
     # A new user namespace may have cleared it.
     linux.die_with_parent(parent)
     if order.umask is not None:

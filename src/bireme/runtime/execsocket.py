@@ -357,7 +357,7 @@ def _items(found: Any) -> List[Dict[str, Any]]:
 
 
 def _too_long(size: int) -> Refused:
-    return Refused(f"the server sends a message of {size} bytes, and {_LONGEST} are read", 422)
+    return Refused(f"the server sends a message of {size} bytes; at most {_LONGEST} are accepted", 422)
 
 
 def _received(connection: Any) -> Optional[bytes]:

@@ -23,7 +23,8 @@ Digests = Dict[str, Optional[str]]
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD = (os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen")
 _VIEWS = ItemsView.__iter__.__code__.co_filename
-_RANK = frozenset(os.fsdecode(name) for name in watching.NAMES)
+# What a rank gets of its own, or anew with each attempt: no zygote can have it, so nobody may ask at import.
+RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 
 
 class Reads:
@@ -44,7 +45,7 @@ class Reads:
             self._walked.popleft()
             return
         self._walked.clear()
-        if name in _RANK:
+        if name in RANK:
             asker = watching.third_party_import(frame) or ""
             if asker not in self.askers:
                 self.askers.append(asker)

@@ -26,7 +26,6 @@ RETOLD = (
     "lightning_fabric.utilities.rank_zero",
     "torchmetrics.utilities.prints",
 )
-_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 
 
 class Unforkable(Exception):
@@ -80,7 +79,7 @@ def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
     coerced = coerced_locale()
     env = {name: value for name, value in os.environ.items() if name != "LC_CTYPE" or coerced is None}
     streams = Streams(getattr(sys.stdout, "encoding", "utf-8"), getattr(sys.stdin, "errors", "strict"))
-    for name in (*_RANK, "OMP_NUM_THREADS"):
+    for name in (*noting.RANK, "OMP_NUM_THREADS"):
         os.environ.pop(name, None)
     # OpenBLAS starts its threads when it is loaded. A rank gets as many as it would have had.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"

@@ -56,3 +56,11 @@ def test_a_path_of_an_item(tmp_path: Path, name: str) -> None:
 
 def test_a_key_of_a_config_map(tmp_path: Path) -> None:
     refused(tmp_path, Volume("v", RefFiles(RefKind.CONFIG_MAP, "settings")))
+
+
+def test_a_sub_path_that_is_the_volume_itself_is_no_way_out(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+
+    composed(tmp_path, Volume("data", Claim("data")), sub_path=".")
+
+    assert (tmp_path / "claims" / "data").is_dir()

@@ -84,7 +84,9 @@ class AgentServer:
             except BlockingIOError:
                 continue
             descriptors += received
-            if not data or len(descriptors) > _MOST_DESCRIPTORS:
+            if len(descriptors) > _MOST_DESCRIPTORS:
+                raise wire.WireError(f"a request came with more than {_MOST_DESCRIPTORS} open files")
+            if not data:
                 raise wire.WireError("the connection ended before a whole request came")
             for message in unpacker.feed(data):
                 return message

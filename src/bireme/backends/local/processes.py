@@ -102,8 +102,8 @@ def spawn(program: Program, output: Output, stdin: int = subprocess.DEVNULL) -> 
         raise NotStarted(f"{what}: {missing}") from error
     except subprocess.SubprocessError as error:
         targets = unmounted.read()
-        what = ": it cannot be mounted there" if targets else f": {error}"
-        raise NotStarted(f"{targets or program.argv[0]}{what}") from error
+        what = f"cannot mount {targets}" if targets else f"{program.argv[0]}: {error}"
+        raise NotStarted(what) from error
     except (OSError, ValueError) as error:
         raise NotStarted(f"{program.argv[0]}: {error}") from error
     finally:
@@ -117,7 +117,9 @@ def exit_code(returncode: int) -> int:
 
 
 def without_marks(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what Bireme puts into that of a rank, for a job that a rank starts."""
+    """The environment for a job that a rank starts: without what Bireme put into that of the rank."""
+    if MARK not in environ:
+        return dict(environ)  # of no rank: what begins like ours is what the user has set
     return {name: value for name, value in environ.items() if not name.startswith(_OURS) or name == _HOME}
 
 

@@ -161,7 +161,8 @@ def _inherited(site: Site, placed: Placed) -> dict[str, str]:
 
 def _mounted(site: Site, placed: Placed, mount: Mount, volume: Volume) -> tuple[str, str, bool]:
     folder = volume_folder(site, placed, volume)
-    source = _within(folder, mount.sub_path) if mount.sub_path else folder
+    is_part = bool(mount.sub_path) and os.path.normpath(mount.sub_path) != os.curdir
+    source = _within(folder, mount.sub_path) if is_part else folder
     if mount.sub_path and not source.exists():
         source.mkdir(parents=True)
     read_only = mount.read_only or (isinstance(volume.source, Claim) and volume.source.read_only)
