@@ -111,5 +111,14 @@ def test_each_has_a_next_step(number: str, expected: type[errors.BiremeError]) -
     assert error.hint
 
 
+@pytest.mark.parametrize("number", ["EPERM", "EACCES"])
+def test_a_refusal_that_names_no_file_is_not_told_as_one_of_a_file(number: str) -> None:
+    assert systemerrors.explained(OSError(getattr(errno, number), "refused")) is None
+
+
+def test_an_output_that_would_block_is_not_told_as_too_many_processes() -> None:
+    assert systemerrors.explained(BlockingIOError(errno.EAGAIN, "write could not complete", 0)) is None
+
+
 def test_what_no_rule_knows_is_a_bug() -> None:
     assert systemerrors.explained(OSError("out of the blue")) is None

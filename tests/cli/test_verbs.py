@@ -296,7 +296,7 @@ def test_check_lists_which_files_go_with_a_script_to_a_cluster(cli: Cli) -> None
     found = json.loads(cli("check", "train.py", "--json").out)["scripts"][0]
 
     assert listed.status == 0
-    assert "never sent, by name keys or credentials:\n  .env\n" in listed.out
+    assert "never sent, because their names are those of keys or credentials:\n  .env\n" in listed.out
     assert (found["sent"], found["left_out"]) == ([".gitignore", "train.py"], ["big.bin"])
     assert cli("check", "absent.py").status == 2
 

@@ -71,8 +71,8 @@ def test_what_is_ignored_or_a_key_is_not_in_the_map_and_is_said(bireme: Verbs) -
     archive = io.BytesIO(base64.b64decode(code["binaryData"]["code.000"]))
     with tarfile.open(fileobj=archive) as packed:
         assert packed.getnames() == [".biremeignore", "train.py"]
-    assert "2 left out by ignore files: private.txt, x.bin; `bireme check train.py` lists all" in ended.err
-    assert "1 never sent, by name keys or credentials: .env.local" in ended.err
+    assert "ignore files leave out 2: private.txt, x.bin; `bireme check train.py` lists all" in ended.err
+    assert "1 with the names of keys or credentials are never sent: .env.local" in ended.err
 
 
 @pytest.mark.parametrize("immutable", [True, False])

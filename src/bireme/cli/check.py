@@ -51,9 +51,9 @@ def _files_of(script: str) -> ScriptFiles:
 
 def _script(found: ScriptFiles) -> list[str]:
     sections = (
-        (f"{found.script}: sent with it to a cluster, of {found.folder}:", found.sent),
+        (f"{found.script}: these files of {found.folder} go with it to a cluster:", found.sent),
         ("left out by ignore files:", found.left_out),
-        ("never sent, by name keys or credentials:", found.never_sent),
+        ("never sent, because their names are those of keys or credentials:", found.never_sent),
     )
     return [line for title, names in sections if names for line in (title, *text.indented(names, "  "))]
 

@@ -65,7 +65,7 @@ def moment(at: float) -> str:
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
     except (ValueError, OverflowError, OSError):  # what a damaged file says was no time
-        return "at no time"
+        return "at an unknown time"
 
 
 def _row(job: JobSummary, now: float) -> Sequence[str]:

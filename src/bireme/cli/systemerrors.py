@@ -32,11 +32,11 @@ def explained(error: OSError) -> errors.BiremeError | None:
         )
     if error.errno in _FULL:
         return errors.DiskFull(f"cannot write: {what}", hint="make room: `df -h` shows which disk is full")
-    if error.errno in _REFUSED:
+    if error.errno in _REFUSED and error.filename:
         return errors.NoAccess(what, hint="look at its owner and mode with `ls -ld`")
     if error.errno == errno.ENAMETOOLONG:
         return errors.BadInput(f"{reason}: {str(error.filename or '')[:80]}...", hint="give a shorter name")
-    if error.errno in _TOO_MANY:
+    if error.errno in _TOO_MANY and not hasattr(error, "characters_written"):  # an output that would block
         return errors.NoRoom(what, hint=_TOO_MANY[error.errno])
     if error.errno in _BROKEN:
         return errors.Unreachable(what, hint="see what the kernel says of that disk: `dmesg | tail`")

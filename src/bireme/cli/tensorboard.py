@@ -36,7 +36,7 @@ def command(name: str, args: tuple[str, ...], logdir_only: bool) -> None:
     try:
         board.refresh()
         if curves.is_full():
-            say(f"{found.id} reports more ranks or names than are shown; the first ones are")
+            say(f"{found.id} reports more ranks or names than can be shown; only the first are")
         if logdir_only:
             print_lines([str(board.folder)])
             return

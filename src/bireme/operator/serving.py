@@ -69,13 +69,14 @@ async def _serve(
 
 async def _listen(runner: web.AppRunner, where: Listens, what: str) -> None:
     address, port, flag = where.address, where.port, f"--{what}-port"
+    other = port + 100 if 1023 < port < 65000 else 8181
     try:
         await web.TCPSite(runner, address, port).start()
     except OSError as error:
         why = error.strerror or error
         if error.errno in (errno.EACCES, errno.EPERM):
             raise errors.NoAccess(
-                f"port {port} may not be used: {why}", hint=f"choose one above 1023: {flag} 8181"
+                f"port {port} may not be used: {why}", hint=f"choose one above 1023: {flag} {other}"
             ) from error
         if error.errno != errno.EADDRINUSE:
             # An address that this machine does not have, or a name that nobody knows.
@@ -85,5 +86,5 @@ async def _listen(runner: web.AppRunner, where: Listens, what: str) -> None:
             ) from error
         raise errors.BadInput(
             f"port {port} cannot be used: {why}",
-            hint=f"choose another: {flag} 8181, or none: {flag} 0; `ss -ltnp` shows who has it",
+            hint=f"choose another: {flag} {other}, or none: {flag} 0; `ss -ltnp` shows who has it",
         ) from error

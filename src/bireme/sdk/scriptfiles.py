@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,9 +22,9 @@ def of_script(script: str, cwd: Path) -> ScriptFiles:
     return ScriptFiles(
         script=script,
         folder=str(folder.root),
-        sent=tuple(one.name for one in folder.files),
-        left_out=folder.left_out,
-        never_sent=folder.secrets,
+        sent=tuple(_shown(one.name) for one in folder.files),
+        left_out=tuple(map(_shown, folder.left_out)),
+        never_sent=tuple(map(_shown, folder.secrets)),
     )
 
 
@@ -31,12 +32,17 @@ def sentences(folder: Folder, script: str) -> Iterator[str]:
     """What is not sent, with the first names of each."""
     every = f"; `bireme check {script}` lists all" if script.endswith(".py") else ""
     if folder.left_out:
-        yield f"{len(folder.left_out)} left out by ignore files: {_named(folder.left_out)}{every}"
+        yield f"ignore files leave out {len(folder.left_out)}: {_named(folder.left_out)}{every}"
     if folder.secrets:
         named = _named(folder.secrets)
-        yield f"{len(folder.secrets)} never sent, by name keys or credentials: {named}{every}"
+        yield f"{len(folder.secrets)} with the names of keys or credentials are never sent: {named}{every}"
+
+
+def _shown(name: str) -> str:
+    """The name as it can be printed: files may have names that are not UTF-8."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _named(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(_shown, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
