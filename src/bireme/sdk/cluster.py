@@ -149,7 +149,7 @@ class ClusterPlace:
             if not jobs.is_undecided(error):
                 with suppress(ApiError):  # why there is no job is the story, not what is left of it
                     await jobs.drop_maps(api, maps)
-            if error.status == 409:
+            if error.name_is_taken:
                 raise errors.BadInput(
                     f"{body.manifest['kind']} {body.name} is in {self.known.context}/{namespace} already",
                     hint=f"end it with `bireme rm {body.name} --on kubernetes`, or choose another --name",

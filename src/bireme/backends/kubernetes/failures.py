@@ -54,6 +54,14 @@ class ApiError(Exception):
         self.source = source or Source()
         self.retry_after = retry_after
 
+    @property
+    def name_is_taken(self) -> bool:
+        """Whether there is an object of the name already.
+
+        The status alone does not tell: a quota that two requests use at once answers 409, too.
+        """
+        return self.status == 409 and self.reason == "AlreadyExists"
+
     def __str__(self) -> str:
         asked = f"{self.source.method} {self.source.path}: " if self.source.path else ""
         return f"{asked}{self.status or 'no answer'}, {self.reason}: {self.message}"

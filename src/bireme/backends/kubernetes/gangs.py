@@ -121,7 +121,7 @@ class Gangs:
             try:
                 return await self._api.create(self._where(job), group, PodGroup)
             except ApiError as error:
-                if error.status != 409:
+                if not error.name_is_taken:
                     raise
             found = await self._api.get(self._where(job, job.name), PodGroup)
             if _owner(found) != job.uid:

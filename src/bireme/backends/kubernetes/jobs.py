@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.backends.kubernetes import labels, shipping
 from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.failures import DISCONNECTED
 from bireme.backends.kubernetes.jobviews import GROUP, JobObject, plural
 from bireme.backends.kubernetes.meaning import ByName, Expected
 from bireme.backends.kubernetes.paths import path
@@ -172,18 +173,25 @@ async def create(api: Api, body: Object, *, dry_run: bool = False) -> JobObject:
 
 
 async def _own_after(api: Api, error: ApiError, body: Object) -> JobObject | None:
-    """The job that a request created although it seems to have failed: its answer was lost."""
+    """The job that a request created although it seems to have failed: its answer was lost.
+
+    Raises ApiError, undecided, where the look fails: a job that may be there needs the code that was sent.
+    """
     token = submission(body)
     # What the server refused for another reason was not created.
     if not token or not (error.status == 409 or is_undecided(error)):
         return None
     meta = body["metadata"]
+    where = path(body["apiVersion"], plural(Kind(body["kind"])), meta["namespace"], meta["name"])
     try:
         async with asyncio.timeout(LOOK_SECONDS):
-            found = await _one(api, Kind(body["kind"]), body["apiVersion"], meta["namespace"], meta["name"])
-    except (ApiError, TimeoutError):
-        return None
-    return found if found is not None and found.metadata.annotations.get(labels.SUBMISSION) == token else None
+            found = await api.get(where, JobObject)
+    except (ApiError, TimeoutError) as failed:
+        if isinstance(failed, ApiError) and failed.status == 404:
+            return None
+        text = f"whether the job was created cannot be told: {str(failed) or 'the look took too long'}"
+        raise ApiError(0, DISCONNECTED, text, source=error.source) from failed
+    return found if found.metadata.annotations.get(labels.SUBMISSION) == token else None
 
 
 def submission(body: Object) -> str:
@@ -311,7 +319,7 @@ async def _create_map(api: Api, body: Object) -> bool:
     try:
         await api.create(path("v1", "configmaps", body["metadata"]["namespace"]), body)
     except ApiError as error:
-        if error.status != 409:
+        if not error.name_is_taken:
             raise
         return False
     return True
