@@ -13,6 +13,7 @@ from bireme.backends.kubernetes.access import find
 from bireme.backends.kubernetes.explaining import explained
 from bireme.backends.kubernetes.failures import ApiError, Source
 from bireme.backends.kubernetes.jobviews import JobObject
+from bireme.backends.kubernetes.meaning import other_uid
 from bireme.backends.kubernetes.views import Pod
 from bireme.errors import BadInput, NoAccess
 from tests.unit.kubernetes_client.test_access import config, headers, plugin
@@ -143,6 +144,11 @@ def test_an_answer_that_is_no_object_is_an_error_of_the_client(body: bytes) -> N
     with pytest.raises(ApiError):
         answers.decoded(body, Pod, SOURCE)
     assert failures.refusal(403, body, SOURCE).status == 403
+
+
+@pytest.mark.parametrize("causes", [[1, None, "x"], {"field": "metadata.uid"}, 7])
+def test_a_refused_patch_whose_causes_are_no_objects_is_a_refusal(causes: object) -> None:
+    assert not other_uid(ApiError(422, "Invalid", "no", {"causes": causes}))
 
 
 def test_a_refusal_whose_causes_are_no_objects_is_explained() -> None:

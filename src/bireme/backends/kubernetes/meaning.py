@@ -55,5 +55,7 @@ def other_uid(error: ApiError) -> bool:
     """Whether a request was refused because another object has the name by now."""
     if error.status == 409:  # The reason Conflict alone may mean other things.
         return any(words in error.message for words in ("UID in the precondition", "UID in precondition"))
-    causes = error.details.get("causes") or ()
-    return error.status == 422 and any(one.get("field") == "metadata.uid" for one in causes)
+    causes = error.details.get("causes")
+    if error.status != 422 or not isinstance(causes, list):
+        return False
+    return any(isinstance(one, dict) and one.get("field") == "metadata.uid" for one in causes)
