@@ -336,3 +336,16 @@ def test_who_does_not_want_reports_in_the_log_says_so() -> None:
 
     for one in starting.containers(changed):
         assert [each["value"] for each in one["env"] if each["name"] == "BIREME_ECHO"] == ["0"]
+
+
+def test_a_job_that_was_read_from_a_cluster_keeps_the_names_of_its_code() -> None:
+    sources = [{"configMap": {"name": "code-1a"}}, {"secret": {"name": "mine"}}]
+    volumes = [
+        {"name": "bireme-parts", "projected": {"sources": sources}},
+        {"name": "bireme-parts", "emptyDir": {}},
+    ]
+    dumped = {"kind": "Job", "spec": {"template": {"spec": {"volumes": volumes}}}}
+
+    assert starting.with_maps(dumped, {}) == dumped
+    (template,) = starting.templates(starting.with_maps(dumped, {"code-1a": "code-2b"}))
+    assert template["spec"]["volumes"][0]["projected"]["sources"][0] == {"configMap": {"name": "code-2b"}}

@@ -22,8 +22,8 @@ VERIFY = (
     # Read once: what is compared is what is run, whatever becomes of the folder meanwhile.
     'b={n:open(os.path.join(p,n),"rb").read() for n in os.listdir(p) if n[0]!="."};'
     'h=lambda x:hashlib.sha256(x).hexdigest();t="".join(h(b[n])+" "+n+";" for n in sorted(b));'
-    's=="sha256:"+h(t.encode()) or (print("bireme: the code in the ConfigMaps is not what was sent; '
-    f'submit the job again",file=sys.stderr),sys.exit({unpacking.BROKEN}));'
+    's=="sha256:"+h(t.encode()) or (print("bireme: the code in the ConfigMaps is not what was sent: '
+    f'somebody may have changed it; submit the job again",file=sys.stderr),sys.exit({unpacking.BROKEN}));'
     f'g={{"__name__":"unpacking"}};exec(compile(b["{UNPACKING}"],"{UNPACKING}","exec"),g);'
     'g["main"](b,w,sys.argv[4:])'
 )
@@ -102,9 +102,16 @@ def with_maps(manifest: Manifest, names: Mapping[str, str]) -> Manifest:
     for template in templates(changed):
         for volume in (template.get("spec") or {}).get("volumes") or ():
             if volume.get("name") == _PARTS_VOLUME:
-                for source in volume["projected"]["sources"]:
-                    source["configMap"]["name"] = names[source["configMap"]["name"]]
+                for source in (volume.get("projected") or {}).get("sources") or ():
+                    _rename(source.get("configMap") or {}, names)
     return changed
+
+
+def _rename(source: Manifest, names: Mapping[str, str]) -> None:
+    """Gives a source its other name; a manifest read from a cluster names the code of another run."""
+    name = str(source.get("name"))
+    if name in names:
+        source["name"] = names[name]
 
 
 def variable(manifest: Manifest, name: str) -> str:
