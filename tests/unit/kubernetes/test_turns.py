@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+import pytest
+
 from bireme.backends.kubernetes.failures import ApiError
 from bireme.backends.kubernetes.turns import LONGEST_ACT, Pacer, Turns
 from bireme.core.slowstart import MOST_AT_ONCE
@@ -189,3 +191,11 @@ def test_a_replica_that_cannot_be_removed_keeps_no_other() -> None:
 
     assert asyncio.run(story()) == "a webhook did not answer"
     assert len(removed) == 100
+
+
+def test_a_failure_of_one_lane_is_raised_as_it_is() -> None:
+    async def start(one: Start) -> Fault | None:
+        raise OSError("the token cannot be read")
+
+    with pytest.raises(OSError, match="token"):
+        asyncio.run(Pacer(Place().clock).start("job", starts(3), start))

@@ -147,8 +147,12 @@ class Pacer:
                     opened += 1
                     tasks.create_task(work())
 
-        async with asyncio.TaskGroup() as tasks:
-            opened = lanes(done)
-            for _ in range(opened):
-                tasks.create_task(work())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                opened = lanes(done)
+                for _ in range(opened):
+                    tasks.create_task(work())
+        except ExceptionGroup as group:
+            # Whoever counts failures tells a broken connection from a bug by its type.
+            raise group.exceptions[0] from group
         return done, is_over
