@@ -187,10 +187,10 @@ def test_the_script_itself_is_sent_whatever_the_rules_say(tmp_path: Path) -> Non
 
 
 def test_a_script_that_is_called_like_a_key_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "id_rsa.py").write_text("1")
+    (tmp_path / "id_rsa").write_text("1")
 
     with pytest.raises(errors.BadInput, match="the name of a key"):
-        folders.of_script("id_rsa.py", tmp_path)
+        folders.of_script("id_rsa", tmp_path)
 
 
 def test_an_environment_and_links_to_folders_are_left_out(tmp_path: Path) -> None:

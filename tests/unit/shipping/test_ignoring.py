@@ -70,6 +70,15 @@ def test_what_looks_like_a_key_is_one_at_any_depth() -> None:
     assert not is_secret(b"environment", False)
 
 
+@pytest.mark.parametrize("kind", ["rsa", "dsa", "ecdsa", "ed25519"])
+def test_a_program_about_keys_is_not_a_key(kind: str) -> None:
+    for ending in ("", ".pub", ".bak", ".work", "_work", "-work", "_work.pub", "_sk"):
+        assert is_secret(f"a/id_{kind}{ending}".encode(), False), ending
+    for ending in (".py", "_utils.py", "_utils.pyx", "_test.json", "s.txt"):
+        assert not is_secret(f"a/id_{kind}{ending}".encode(), False), ending
+    assert not is_secret(f"id_{kind}_utils".encode(), True)
+
+
 _TREE = [
     "a",
     "b",

@@ -47,10 +47,6 @@ _SECRETS = rb"""
 *.jks
 *.kdbx
 *.ppk
-id_rsa*
-id_dsa*
-id_ecdsa*
-id_ed25519*
 .netrc
 _netrc
 .npmrc
@@ -85,6 +81,12 @@ kaggle.json
 **/huggingface/token
 """
 """Keys and credentials, by the names that the programs which make them give them."""
+
+_SSH_KEY = re.compile(
+    rb"(?:.*/)?id_(?:rsa|dsa|ecdsa|ed25519)(?:(?!\.pyx?$)\.[^/]*|(?:[-_][^/.]*)?(?:\.(?:pub|bak|old|orig))?)",
+    re.DOTALL,
+)
+"""`id_rsa`, its copies, and keys that are named for their use, as `id_rsa_work` is; no `id_rsa_utils.py`."""
 
 
 class Rule(Struct, frozen=True):
@@ -126,7 +128,9 @@ def is_secret(path: bytes, is_folder: bool) -> bool:
 
     A ConfigMap is no place for them: whoever may look at the namespace may read it.
     """
-    return _last(path.lower(), is_folder, _NEVER.rules) is not None
+    name = path.lower()
+    is_key = not is_folder and _SSH_KEY.fullmatch(name) is not None
+    return is_key or _last(name, is_folder, _NEVER.rules) is not None
 
 
 def _last(path: bytes, is_folder: bool, rules: Iterable[Rule]) -> Rule | None:
