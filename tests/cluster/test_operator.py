@@ -371,7 +371,7 @@ def test_a_pod_that_cannot_be_followed_is_named(jobs: Jobs) -> None:
 
     jobs.patch("pod/mnist-worker-0", {"metadata": {"labels": {"training.kubeflow.org/job-name": None}}})
     waiting = jobs.condition("tfjob/mnist", "Waiting")
-    assert "kubectl delete pod mnist-worker-0" in waiting["message"]
+    assert f"kubectl delete pod mnist-worker-0 --namespace {jobs.namespace}" in waiting["message"]
     before = _uid(jobs, "mnist-worker-0")
     jobs.delete("pod/mnist-worker-0", "--force", "--grace-period=0")
 
@@ -436,7 +436,7 @@ def test_a_service_account_that_a_template_names_is_not_made(jobs: Jobs) -> None
     jobs.create(job)
 
     waiting = jobs.condition("mpijob/mnist", "Waiting")
-    assert 'serviceaccount "trainer" not found' in waiting["message"]
+    assert "the ServiceAccount trainer, which does not exist; create it: kubectl" in waiting["message"]
     assert "trainer" not in jobs.names("serviceaccounts")
     assert jobs.pods() == []
 

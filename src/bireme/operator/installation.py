@@ -121,6 +121,8 @@ def _mpi_rules() -> list[Object]:
         _rule(rbac, ["roles"], ["create", "get", "patch"]),
         _rule(rbac, ["rolebindings"], ["create", "get"]),
         _rule("", ["pods/exec"], ["create", "get"]),
+        # Whether Kubeflow's MPI operator left one that starts a launcher.
+        _rule("batch", ["jobs"], ["get"]),
     ]
 
 

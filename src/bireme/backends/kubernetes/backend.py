@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.backends.kubernetes import mpiobjects, mpipods, podmaking, podviews, services
 from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.belongings import Belongings, foreign, second_launcher, unwatched
+from bireme.backends.kubernetes.belongings import Belongings, foreign, unwatched
 from bireme.backends.kubernetes.gangs import Gangs
 from bireme.backends.kubernetes.labels import JOB_NAME, written
 from bireme.backends.kubernetes.paths import path
-from bireme.backends.kubernetes.podindex import PodIndex, owner
+from bireme.backends.kubernetes.podindex import ENDED, PodIndex, owner
 from bireme.backends.kubernetes.scoped import Scoped
 from bireme.backends.kubernetes.turns import Pacer, Turns
 from bireme.backends.kubernetes.views import Node, Pod, PodGroup
@@ -223,7 +223,7 @@ class ClusterBackend:
         job, status = stored.job, stored.status
         is_over = status.phase.is_final or job.policy.suspend
         try:
-            if mpiobjects.grants(job):
+            if mpiobjects.grants(job) and not self.index.has_kubeflow_launcher(job.uid):
                 role = mpiobjects.launcher_role(job, self._workers(job))
                 await self._belongings.withdraw(job, role, thoroughly=is_over)
             if is_over:
@@ -290,28 +290,29 @@ class ClusterBackend:
         return None
 
     async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
-        rival = self.index.kubeflow_launcher(job.namespace, job.name) if job.kind is Kind.MPI else None
-        if rival is not None and name == mpipods.launcher_name(job):
-            raise second_launcher(rival.metadata.name, name)
+        if job.kind is Kind.MPI and name == mpipods.launcher_name(job):
+            rival = self.index.kubeflow_launcher(job.namespace, job.name)
+            await self._belongings.require_sole_launcher(job, rival)
         try:
             pod = await self._api.create(path("v1", "pods", job.namespace), body, Pod)
             self.counting.created += 1
         except ApiError as error:
-            if error.status != 409:
+            if not error.name_is_taken:
                 raise
             # It was made already, by an earlier self whose answer was lost, or it is somebody else's.
             pod = await self._api.get(path("v1", "pods", job.namespace, name), Pod)
             if owner(pod) != job.uid:
                 raise foreign("Pod", name) from error
             if JOB_NAME not in pod.metadata.labels:
-                raise unwatched(name) from error
+                raise unwatched(name, job.namespace) from error
         self._pods.learn(pod)
 
     async def _support(self, key: str, job: Job, replica: str) -> bool:
         """Make what the pods need; where that is refused, the replica cannot start."""
         account = mpipods.named_account(self._templates(key).get("Launcher", {}))
-        files, workers = self._files.get(key, ()), self._workers(job)
-        objects = mpiobjects.supports(job, files, workers, account)
+        objects: list[dict[str, Any]] = []
+        if not self.index.has_kubeflow_launcher(job.uid):
+            objects = mpiobjects.supports(job, self._files.get(key, ()), self._workers(job), account)
         refused = await self._belongings.keep(job, objects, account if mpiobjects.grants(job) else "")
         if refused is None:
             self._lacks.pop(key, None)
@@ -381,7 +382,7 @@ def _grace(action: Stop | Abandon) -> int | None:
 def _is_over(pod: Pod, status: Status) -> bool:
     """Whether a pod has ended, is being removed, and its end is no news."""
     meta = pod.metadata
-    if meta.deletionTimestamp is None or meta.finalizers or pod.status.phase not in ("Failed", "Succeeded"):
+    if meta.deletionTimestamp is None or meta.finalizers or pod.status.phase not in ENDED:
         return False
     known = status.sightings.get(meta.name)
     is_closed = known is not None and known.uid == meta.uid and known.closed

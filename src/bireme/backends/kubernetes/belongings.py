@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from bireme.backends.kubernetes import autoscaling, labels
+from bireme.backends.kubernetes import autoscaling, labels, mpipods
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
-from bireme.backends.kubernetes.views import Named
+from bireme.backends.kubernetes.views import Meta, Named, Pod
 from bireme.model.job import Job
 
 Object = dict[str, Any]
@@ -32,6 +32,11 @@ _MADE_ONCE = ("Secret", "Service", "ServiceAccount", "RoleBinding")
 """Kinds of objects that are left as they were made."""
 
 
+class _Role(msgspec.Struct, frozen=True):
+    metadata: Meta = Meta()
+    rules: list[Any] | None = None  # Any: they are only compared
+
+
 class Belongings:
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -43,12 +48,33 @@ class Belongings:
         """What each autoscaler says, and its uid."""
         self._unscaled: set[str] = set()
         """Jobs whose autoscaler is known to be gone; an operator before us may have left one of any other."""
+        self._sole: set[str] = set()
+        """Jobs of which it is known that nobody else starts a launcher."""
 
     def forget(self, uid: str) -> None:
         self._services.pop(uid, None)
         self._kept.pop(uid, None)
         self._scalers.pop(uid, None)
         self._unscaled.discard(uid)
+        self._sole.discard(uid)
+
+    async def require_sole_launcher(self, job: Job, rival: Pod | None) -> None:
+        """Raises where Kubeflow's MPI operator has started a launcher, or left a batch Job that will.
+
+        Such a Job makes another pod after the one that failed or was deleted, so pods alone do not tell.
+        """
+        if rival is not None:
+            raise _second_launcher(f"the pod {rival.metadata.name}", job)
+        if job.uid in self._sole:
+            return
+        name = mpipods.launcher_name(job)
+        try:
+            if await self._own(job, path("batch/v1", "jobs", job.namespace, name)):
+                raise _second_launcher(f"the Job {name}", job)
+        except ApiError as error:
+            if error.status != 403:  # Rights that were installed by an older Bireme do not cover it.
+                raise
+        self._sole.add(job.uid)
 
     async def make_service(self, job: Job, service: Object) -> None:
         made = self._services.setdefault(job.uid, {})
@@ -122,15 +148,16 @@ class Belongings:
         except ApiError as error:
             if error.status != 404:
                 raise
-            what = f'serviceaccount "{account}" not found, which the template of the launcher names'
+            what = f"the launcher's template names the ServiceAccount {account}, which does not exist"
             hint = f"kubectl create serviceaccount {account} --namespace {job.namespace}"
-            raise ApiError(404, "NotFound", f"{what}: {hint}", source=error.source) from error
+            raise ApiError(404, "NotFound", f"{what}; create it: {hint}", source=error.source) from error
         kept["ServiceAccount"] = {}, found.metadata.uid
 
     async def withdraw(self, job: Job, role: Object, *, thoroughly: bool) -> None:
-        """Take rights back that a launcher has over more than its Role should say now; gives none.
+        """Let a launcher's Role say what it should where it grants more, or may: such rights are taken back.
 
-        Thoroughly means also those that an operator before us may have left.
+        Nothing is done where it would only be given more. Thoroughly means that a Role is looked at that an
+        operator before us may have left.
         """
         kept = self._kept.setdefault(job.uid, {})
         known = kept.get(role["kind"])
@@ -139,8 +166,8 @@ class Belongings:
         if known is not None and _names(known[0]) <= _names(role):
             return
         where = _where(role, role["metadata"]["name"])
-        uid = known[1] if known is not None else await self._own(job, where)
-        if uid:
+        uid, is_right = (known[1], False) if known is not None else await self._own_role(job, where, role)
+        if uid and not is_right:
             try:
                 await self._api.patch(where, role, Named, meant=Expected(uid))
             except ApiError as error:
@@ -148,6 +175,16 @@ class Belongings:
                     raise
                 uid = ""  # It is gone, and with it what it granted.
         kept[role["kind"]] = role, uid
+
+    async def _own_role(self, job: Job, where: str, wanted: Object) -> tuple[str, bool]:
+        """The uid of the job's Role, and whether it says what it should."""
+        try:
+            found = await self._api.get(where, _Role)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return "", False
+        return (found.metadata.uid if _is_of(found, job) else ""), (found.rules or []) == wanted["rules"]
 
     async def _keep_objects(self, job: Job, objects: list[Object]) -> None:
         kept = self._kept.setdefault(job.uid, {}) if objects else {}
@@ -167,7 +204,7 @@ async def make(api: Api, job: Job, wanted: Object) -> str:
     try:
         return (await api.create(_where(wanted), wanted, Named)).metadata.uid
     except ApiError as error:
-        if error.status != 409:
+        if not error.name_is_taken:
             raise
     name = wanted["metadata"]["name"]
     found = await api.get(_where(wanted, name), Named)
@@ -185,23 +222,25 @@ def foreign(kind: str, name: str) -> ApiError:
     return ApiError(409, "AlreadyExists", text, {})
 
 
-def second_launcher(pod: str, name: str) -> ApiError:
+def _second_launcher(what: str, job: Job) -> ApiError:
     """Two launchers of one job would start its ranks twice."""
-    what = f"the pod {pod}, which Kubeflow's MPI operator started, is this job's launcher already"
-    return ApiError(409, "AlreadyExists", f"{what}; to start the job anew: kubectl delete job {name}", {})
+    text = f"{what}, which Kubeflow's MPI operator made, is this job's launcher already"
+    hint = f"kubectl delete job {mpipods.launcher_name(job)} --namespace {job.namespace}"
+    return ApiError(409, "AlreadyExists", f"{text}; to start the job anew: {hint}", {})
 
 
-def unwatched(name: str) -> ApiError:
+def unwatched(name: str, namespace: str) -> ApiError:
     """A pod of the job whose changes nobody would tell us."""
     what = f"the pod {name} is of this job, but its label {labels.JOB_NAME} was taken away"
-    return ApiError(409, "AlreadyExists", f"{what}, so it cannot be followed: kubectl delete pod {name}", {})
+    hint = f"kubectl delete pod {name} --namespace {namespace}"
+    return ApiError(409, "AlreadyExists", f"{what}, so it cannot be followed: {hint}", {})
 
 
 def _names(role: Object) -> set[str]:
     return {name for rule in role["rules"] for name in rule["resourceNames"]}
 
 
-def _is_of(found: Named, job: Job) -> bool:
+def _is_of(found: Named | _Role, job: Job) -> bool:
     owner = found.metadata.controller
     return owner is not None and owner.uid == job.uid
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bireme.backends.kubernetes.labels import JOB_NAME, JOB_ROLE
+from bireme.backends.kubernetes import podviews
+from bireme.backends.kubernetes.labels import ATTEMPT, JOB_NAME, JOB_ROLE
 from bireme.backends.kubernetes.views import Pod
 
+ENDED = ("Failed", "Succeeded")
+"""The phases of a pod that runs no more."""
 _NONE: Mapping[str, Pod] = {}
 
 
@@ -43,6 +46,18 @@ class PodIndex:
     def kubeflow_launcher(self, namespace: str, job: str) -> Pod | None:
         """The launcher that Kubeflow's MPI operator started for a job of this name, whatever became of it."""
         return next(iter(self._launchers.get(f"{namespace}/{job}", _NONE).values()), None)
+
+    def has_kubeflow_launcher(self, job_uid: str) -> bool:
+        """Whether a launcher lives that the Training Operator made as a pod of the job's own.
+
+        It uses files and rights that are named as ours.
+        """
+        return any(
+            podviews.role_of(pod) == "launcher"
+            and ATTEMPT not in pod.metadata.labels
+            and pod.status.phase not in ENDED
+            for pod in self.of_job(job_uid)
+        )
 
     def _keep(self, index: dict[str, dict[str, Pod]], key: str, pod: Pod) -> None:
         if key:
