@@ -245,6 +245,7 @@ def test_the_kinds_and_the_network_policy_are_the_administrator_s_choice(
     assert wrong.status == 2
     assert "SparkJob is not a kind that the operator serves" in wrong.err
     assert done["NetworkPolicy bireme-operator"] == "created"
+    assert bireme.outcomes("install", "--kind", "jaxjob")["NetworkPolicy bireme-operator"] == "kept"
     where = f"system:serviceaccount:{bireme.namespace}:bireme-operator"
     asked = ("auth", "can-i", "-A", "--as", where)
     assert cluster.run(*asked, "get", "jaxjobs.kubeflow.org").stdout.strip() == "yes"

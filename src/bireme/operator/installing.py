@@ -51,7 +51,7 @@ class Outcome(StrEnum):
     DELETED = "deleted"
     ABSENT = "absent"
     KEPT = "kept"
-    """It is not ours, so it was left alone."""
+    """It was left alone: it is not ours, or an earlier installation made it and this one was not asked to."""
 
 
 class Done(Struct, frozen=True):
@@ -82,11 +82,18 @@ class Wish(Struct, frozen=True):
 
 
 async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
-    """Applies everything, one object after the other; refuses before the first if somebody is in the way."""
+    """Applies everything, one object after the other.
+
+    Where another operator serves the kinds, or somebody else made one of the objects, it refuses before the
+    first. A single field that somebody else set is found when its object has its turn.
+    """
     found = await _definitions(api)
     await rivals.refuse(api, wish.settings.namespace)
+    objects = [] if wish.crds_only else _beside(wish.settings)
     if not wish.adopt:
         rivals.refuse_foreign(found)
+        for one in objects:
+            _refuse_foreign(one, await _get(api, one))
     for definition in crds.every(_storage(found)):
         yield await _apply(api, definition, wish)
     if not wish.dry_run:
@@ -97,17 +104,33 @@ async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
     there = await _get(api, home)
     if there is None or rivals.is_ours(there):
         yield await _apply(api, home, wish)
-    settings = wish.settings
-    for one in (
-        *installation.rights(settings),
-        *installation.network(settings),
-        *installation.workload(settings),
-    ):
+    for one in objects:
         if there is None and wish.dry_run and _namespace(one):
             # A server that only tries has not made the namespace either, and would miss it.
             yield _done(one, Outcome.CREATED)
         else:
             yield await _apply(api, one, wish)
+    async for kept in _left(api, wish.settings):
+        yield kept
+
+
+def _beside(settings: Settings) -> list[Object]:
+    """What is installed beside the definitions and the namespace."""
+    parts = (
+        installation.rights(settings),
+        installation.network(settings),
+        installation.workload(settings),
+    )
+    return [one for part in parts for one in part]
+
+
+async def _left(api: Api, settings: Settings) -> AsyncIterator[Done]:
+    """What an earlier installation made that this one was not asked for: it stays, and is told."""
+    wanted = [_path(one) for one in _beside(settings)]
+    for one in installation.network(replace(settings, network_policy=True)):
+        there = await _get(api, one) if _path(one) not in wanted else None
+        if there is not None and rivals.is_ours(there):
+            yield _done(one, Outcome.KEPT)
 
 
 async def jobs(api: Api) -> list[str]:
@@ -135,11 +158,8 @@ async def uninstall(api: Api, settings: Settings, *, keep_crds: bool = False) ->
 
 async def _apply(api: Api, wanted: Object, wish: Wish) -> Done:
     before = await _get(api, wanted)
-    if before is not None and not rivals.is_ours(before) and not wish.adopt:
-        raise errors.BadInput(
-            f"somebody else has made {wanted['kind']} {_name(wanted)}",
-            hint="delete it, or take it over: bireme install --adopt",
-        )
+    if not wish.adopt:
+        _refuse_foreign(wanted, before)
     meant = Expected(_metadata(before, "uid")) if before is not None else ByName.INSTALLS
     query = {"fieldManager": MANAGER} | ({"force": "true"} if wish.adopt else {})
     if wish.dry_run:
@@ -157,6 +177,14 @@ async def _apply(api: Api, wanted: Object, wish: Wish) -> Done:
         return _done(wanted, Outcome.CREATED)
     same = _essence(before) == _essence(after)
     return _done(wanted, Outcome.UNCHANGED if same else Outcome.CHANGED)
+
+
+def _refuse_foreign(wanted: Object, there: Object | None) -> None:
+    if there is not None and not rivals.is_ours(there):
+        raise errors.BadInput(
+            f"somebody else has made {wanted['kind']} {_name(wanted)}",
+            hint="delete it, or take it over: bireme install --adopt",
+        )
 
 
 async def _delete(api: Api, one: Object) -> Done:

@@ -1,15 +1,18 @@
-"""Does uninstalling end when Kubernetes itself forgets a definition that is to be deleted?"""
+"""Installing refuses before it changes anything; uninstalling ends when Kubernetes forgets a definition."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from bireme import errors
 from bireme.backends.kubernetes.api import Api
 from bireme.model.job import Kind
 from bireme.operator import crds, installing
 from bireme.operator.installation import Settings
+from tests.unit.kubernetes.apiserver import ApiServer, asked
 from tests.unit.kubernetes_client.server import run, serving, status
 
 STUCK = {
@@ -56,3 +59,21 @@ def test_a_definition_that_kubernetes_forgot_to_delete_is_brought_to_its_mind() 
         assert [one.name for one in done if one.outcome == "deleted"] == [crds.name(Kind.TENSORFLOW)]
 
     run(story())
+
+
+@pytest.mark.parametrize(
+    "where", ["/apis/rbac.authorization.k8s.io/v1/clusterroles", "/api/v1/namespaces/bireme/services"]
+)
+def test_what_somebody_else_made_is_refused_before_the_definitions_are_applied(where: str) -> None:
+    server = ApiServer()
+    server.put(f"{where}/bireme-operator")
+    server.objects["/apis/apps/v1/deployments"] = {"items": []}
+
+    async def install(api: Api) -> None:
+        async for _ in installing.install(api, installing.Wish(Settings("bireme"))):
+            pass
+
+    with pytest.raises(errors.BadInput, match="somebody else has made"):
+        asked(server, install)
+
+    assert not [one for one in server.asked if not one.startswith("GET")]
