@@ -61,6 +61,7 @@ def test_a_cluster_with_everything_has_no_problem() -> None:
         ({"definitions": "", "kinds": {}}, "knows none of the job kinds"),
         ({"definitions": "kubeflow"}, "Kubeflow's own"),
         ({"operator": ""}, "no operator of Bireme holds its lease"),
+        ({"unserved": ("TFJob", "MPIJob")}, "does not serve TFJob, MPIJob"),
         ({"operator": None}, "you may not read its lease"),
         ({"ready_nodes": 0}, "none of 2 nodes is ready"),
         ({"ready_nodes": 1}, "1 of 2 nodes are not ready"),

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +14,10 @@ from msgspec import Struct
 
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.meaning import Expected
+from bireme.backends.kubernetes.operators import KINDS
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.views import Meta
+from bireme.model.job import Kind
 
 LASTS = 15
 """Seconds after which a lease that was not renewed may be taken over."""
@@ -45,7 +47,7 @@ class LostLead(Exception):
 
 
 class Leadership:
-    """One operator's claim to the lease."""
+    """One operator's claim to the lease, which also says which kinds it serves; none means all."""
 
     def __init__(
         self,
@@ -53,12 +55,14 @@ class Leadership:
         namespace: str,
         name: str,
         identity: str,
+        kinds: Iterable[Kind] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api, self.identity, self._clock = api, identity, clock
         self._all = path(LEASES, "leases", namespace)
         self._one = path(LEASES, "leases", namespace, name)
         self._namespace, self._name = namespace, name
+        self._annotations = {KINDS: ",".join(kinds)}
         self._held: Lease | None = None
         self._seen: LeaseSpec | None = None
         self._since = 0.0
@@ -131,14 +135,19 @@ class Leadership:
         body = {
             "apiVersion": LEASES,
             "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": {
+                "name": self._name,
+                "namespace": self._namespace,
+                "annotations": self._annotations,
+            },
             "spec": self._ours(LeaseSpec()),
         }
         return await self._won(self._api.create(self._all, body, Lease))
 
     async def _write(self, lease: Lease, spec: dict[str, Any]) -> bool:
         meant = Expected(lease.metadata.uid, lease.metadata.resourceVersion)
-        return await self._won(self._api.patch(self._one, {"spec": spec}, Lease, meant=meant))
+        change = {"metadata": {"annotations": self._annotations}, "spec": spec}
+        return await self._won(self._api.patch(self._one, change, Lease, meant=meant))
 
     async def _won(self, writing: Any) -> bool:  # Any: an awaitable of a Lease
         try:

@@ -65,7 +65,7 @@ async def _serve(access: Access, options: Options) -> None:
             await gangs.require(api, options.settings.gang_scheduler)
         scope = await _within_rights(api, options.scope)
         controller = Controller(api, scope, options.settings, metrics, identity)
-        leadership = Leadership(api, options.lease_namespace, LEASE, identity) if options.lead else None
+        leadership = _leadership(api, options, identity)
         async with (
             serving.health(
                 options.health, lambda: True, lambda: leadership is not None or controller.is_ready
@@ -76,6 +76,12 @@ async def _serve(access: Access, options: Options) -> None:
             _log.info("stopping")
             if leadership is not None:
                 await leadership.leave()
+
+
+def _leadership(api: Api, options: Options, identity: str) -> Leadership | None:
+    if not options.lead:
+        return None
+    return Leadership(api, options.lease_namespace, LEASE, identity, options.scope.kinds)
 
 
 async def _carry_on(controller: Controller, leadership: Leadership | None) -> None:

@@ -126,12 +126,13 @@ class ClusterPlace:
                 await jobs.create(api, body.manifest, dry_run=True)
         applied = [await jobs.apply(api, one, self.namespace) for one in ordered.beside]
         notes = (f"applied {', '.join(applied)}",) if applied else ()
-        operator = await operators.find(api, await self._kinds(api))
+        kinds = {str(body.manifest["kind"]) for body in bodies}
+        found = await operators.find(api, await self._kinds(api), kinds)
         started = []
         for body in bodies:
             made = await self._create(api, body)
             kind = made.kind
-            said = "" if kind == Kind.BATCH else operators.sentence(operator, kind)
+            said = "" if kind == Kind.BATCH else operators.sentence(found[kind], kind)
             self._book.note(self._place_of(made), made.metadata.name)
             more = (*notes, *body.notes, *([said] if said else []))
             started.append(Started(self._job(made, made.metadata.name), more))

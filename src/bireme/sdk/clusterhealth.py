@@ -66,6 +66,9 @@ def _operator_problems(facts: ClusterFacts) -> Iterator[Problem]:
     elif not facts.operator:
         step = "kubectl -n bireme-system get pods, or: bireme install"
         yield Problem("no operator of Bireme holds its lease: jobs are not carried on", step)
+    elif facts.unserved:
+        what = f"Bireme's operator does not serve {', '.join(facts.unserved)}: such jobs wait"
+        yield Problem(what, "to serve every kind: bireme install; to choose: --kind for each that is wanted")
 
 
 def _storage_problems(facts: ClusterFacts) -> Iterator[Problem]:

@@ -68,7 +68,7 @@ class Operator:
         if not self._lease:
             await controller.run()
             return
-        leadership = Leadership(api, "system", "lease", self.name, asyncio.get_running_loop().time)
+        leadership = Leadership(api, "system", "lease", self.name, clock=asyncio.get_running_loop().time)
         await leadership.take()
         self.leads_since = self._story.now
         self._story.tell(f"{self.name} leads")

@@ -15,7 +15,7 @@ Object = dict[str, Any]  # Any: JSON
 
 
 class ApiServer:
-    """Objects by their path; a patch merges the top level, which is all that these tests look at."""
+    """Objects by their path; a patch replaces what is at the top level, and what is in the metadata."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -45,7 +45,11 @@ class ApiServer:
             return status(404, "NotFound")
         if request.method == "PATCH":
             change = await request.json()
-            self.objects[request.path] |= {name: change[name] for name in change if name != "metadata"}
+            kept = self.objects[request.path]
+            kept |= {
+                name: {**kept["metadata"], **value} if name == "metadata" else value
+                for name, value in change.items()
+            }
         return web.json_response(self.objects[request.path])
 
     def _create(self, folder: str, body: Object) -> web.Response:

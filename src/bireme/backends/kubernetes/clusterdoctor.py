@@ -73,6 +73,8 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     """Whose they are: `bireme`, `kubeflow`, or an empty text where none are there."""
     operator: str | None = None
     """Who holds our operator's lease and renewed it just now; empty if nobody does."""
+    unserved: tuple[str, ...] = ()
+    """Kinds that are defined, and that our operator was told not to serve."""
     nodes: int | None = None
     ready_nodes: int = 0
     cpu: int = 0
@@ -147,6 +149,7 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         kinds={str(kind): versions for kind, versions in known.versions.items()},
         definitions=_whose(known),
         operator=_holder(leases),
+        unserved=_unserved(known, leases or ()),
         dns=dns,
         neighbours=_neighbours(groups.groups if groups else (), native),
     )
@@ -218,6 +221,12 @@ def _holder(leases: tuple[Lease, ...] | None) -> str | None:
         return None
     now = time.time()
     return next((one.spec.holderIdentity or "" for one in leases if one.is_fresh(now)), "")
+
+
+def _unserved(known: Served, leases: Sequence[Lease]) -> tuple[str, ...]:
+    now = time.time()
+    fresh = [one for one in leases if one.is_fresh(now)]
+    return tuple(str(kind) for kind in known.versions if fresh and not any(one.serves(kind) for one in fresh))
 
 
 def _neighbours(groups: Sequence[_Group], native: bool) -> tuple[str, ...]:

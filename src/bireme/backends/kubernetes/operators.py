@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -14,6 +15,8 @@ from bireme.backends.kubernetes.views import Meta, seconds
 
 LEASE = "bireme-operator"
 NAMESPACE = "bireme-system"
+KINDS = "bireme.io/kinds"
+"""The annotation of the lease that says which kinds its holder serves; without it, all of them."""
 STALE = 30.0
 """Seconds after which a lease that nobody renewed says that its operator is gone."""
 
@@ -23,6 +26,8 @@ class Operator(StrEnum):
     ASLEEP = "asleep"
     """Our definitions are there, and no operator of ours holds its lease."""
     KUBEFLOW = "kubeflow"
+    OTHER_KINDS = "other kinds"
+    """Our operator is there, and was told to serve other kinds only."""
     UNKNOWN = "unknown"
     """Our definitions are there, and we may not look for the operator."""
 
@@ -40,16 +45,27 @@ class Lease(Struct, frozen=True):
         renewed = seconds(self.spec.renewTime)
         return bool(self.spec.holderIdentity) and renewed is not None and now - renewed < STALE
 
+    def serves(self, kind: str) -> bool:
+        said = self.metadata.annotations.get(KINDS, "")
+        return not said or kind in said.split(",")
 
-async def find(api: Api, known: Served) -> Operator:
-    """Looks for the operator that serves the kinds."""
+
+async def find(api: Api, known: Served, kinds: Iterable[str]) -> dict[str, Operator]:
+    """Looks for the operator that serves each of the kinds."""
     if not known.is_ours:
-        return Operator.KUBEFLOW
+        return dict.fromkeys(kinds, Operator.KUBEFLOW)
     leases = await find_leases(api)
     if leases is None:
-        return Operator.UNKNOWN
+        return dict.fromkeys(kinds, Operator.UNKNOWN)
     now = time.time()
-    return Operator.OURS if any(one.is_fresh(now) for one in leases) else Operator.ASLEEP
+    fresh = [one for one in leases if one.is_fresh(now)]
+    return {kind: _serving(fresh, kind) for kind in kinds}
+
+
+def _serving(leases: Sequence[Lease], kind: str) -> Operator:
+    if not leases:
+        return Operator.ASLEEP
+    return Operator.OURS if any(one.serves(kind) for one in leases) else Operator.OTHER_KINDS
 
 
 async def find_leases(api: Api) -> tuple[Lease, ...] | None:
@@ -73,6 +89,11 @@ def sentence(operator: Operator, kind: str) -> str:
             return ""
         case Operator.ASLEEP:
             return "no operator of Bireme was seen in this cluster: the job waits for one (`bireme install`)"
+        case Operator.OTHER_KINDS:
+            return (
+                f"Bireme's operator here does not serve {kind}, so the job waits: `bireme install` without "
+                f"--kind lets it serve every kind, with --kind for each also {kind}"
+            )
         case Operator.KUBEFLOW:
             return (
                 f"Kubeflow's own operator serves {kind} here: there are no restarts of the whole gang, no "
