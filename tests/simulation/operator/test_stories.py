@@ -179,6 +179,21 @@ def test_a_refusal_is_forgotten_when_its_pod_is_there_after_all() -> None:
     play(story)
 
 
+def test_a_refusal_is_forgotten_when_its_pod_is_not_wanted_any_more() -> None:
+    async def story(stage: Stage) -> None:
+        stage.cluster.most_pods = 2
+        stage.operator()
+        stage.submit(workers=3)
+        await stage.until(lambda: stage.running() == 2 and bool(stage.status.trouble))
+
+        stage.scale(2)
+        await asyncio.sleep(120.0)
+
+        assert (stage.running(), stage.status.trouble, stage.status.refusal) == (2, "", None)
+
+    play(story)
+
+
 def test_a_quota_of_ten_pods_keeps_most_of_a_large_job_from_being_tried() -> None:
     async def story(stage: Stage) -> None:
         stage.cluster.most_pods = 10

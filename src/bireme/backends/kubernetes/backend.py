@@ -107,7 +107,7 @@ class ClusterBackend:
         self._look_again(key, pods)
         replicas = sorted((self._replica(pod, now) for pod in pods), key=lambda one: (one.role, one.index))
         await self._ask_again(key, stored.job, replicas)
-        return Observation(tuple(replicas), admission, self._current_faults(key, replicas))
+        return Observation(tuple(replicas), admission, self._current_faults(key, stored.job, replicas))
 
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
         job = self._jobs.get(key)
@@ -131,11 +131,12 @@ class ClusterBackend:
         if starts:
             await self._start_all(key, job, starts)
 
-    def _current_faults(self, key: str, replicas: list[Replica]) -> tuple[Fault, ...]:
+    def _current_faults(self, key: str, job: Job, replicas: list[Replica]) -> tuple[Fault, ...]:
         """What could not be made; a pod that is there was made after all, whatever its answer was."""
         faults = self._faults.get(key, {})
-        for one in replicas:
-            faults.pop(one.name, None)
+        wanted = {one.name for one in members(job)} - {one.name for one in replicas} if faults else set()
+        for name in faults.keys() - wanted:
+            del faults[name]
         lacks = self._lacks.get(key)
         return tuple(faults.values()) + ((lacks,) if lacks is not None else ())
 
