@@ -41,6 +41,8 @@ def _answered(error: ApiError, about: Target) -> BiremeError:
             return BadInput(
                 f"{_object(about)}: {error.message}", hint="choose another name, or delete it first"
             )
+        case 409 if error.source.method == "POST":
+            return Unreachable(f"{_object(about)} cannot be created now: {error.message}", hint="try again")
         case 409:
             return Unreachable(
                 f"{_object(about)} was changed by someone else: {error.message}", hint="try again"
