@@ -12,6 +12,9 @@ HOLD = """
 checkpoints = opened(sys.argv[2])
 checkpoints.save(1, {"x": 1}, {}, {})
 checkpoints.wait()
+if len(sys.argv) > 3:
+    import shutil
+    shutil.copytree(sys.argv[1], sys.argv[3])
 print("holding", flush=True)
 sys.stdin.read()
 """
@@ -29,8 +32,8 @@ print([one.step for one in listed(sys.argv[1])])
 
 
 @contextmanager
-def held(where: Path, run: str) -> Iterator[int]:
-    process = begun(words(HOLD, where, run))
+def held(where: Path, run: str, *copy: Path) -> Iterator[int]:
+    process = begun(words(HOLD, where, run, *copy))
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == "holding\n"
@@ -45,7 +48,16 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path: Path) -> None:
         said = ran(words(SAVE, tmp_path, "second", 0, "restore"))
 
     assert f"REFUSED {tmp_path} is being written by run first (process {pid} on " in said
-    assert "give each run a folder of its own" in said
+    assert "give each run a place of its own" in said
+    assert said.endswith("[1]\n")
+
+
+def test_a_script_that_copies_its_checkpoints_does_not_lose_its_place(tmp_path: Path) -> None:
+    """To close any file that a process has locked ends its lock."""
+    with held(tmp_path / "here", "first", tmp_path / "copy") as pid:
+        said = ran(words(SAVE, tmp_path / "here", "second", 0, "restore"))
+
+    assert f"is being written by run first (process {pid} on " in said
     assert said.endswith("[1]\n")
 
 
@@ -71,7 +83,7 @@ def test_a_dead_run_s_folder_is_refused_unless_it_is_restored_from(tmp_path: Pat
     refused = ran(words(SAVE, tmp_path, "second", 0))
     taken = ran(words(SAVE, tmp_path, "second", 0, "restore"))
 
-    assert f"REFUSED {tmp_path} holds the checkpoints of another run, first; choose another folder" in refused
+    assert f"REFUSED {tmp_path} holds the checkpoints of another run, first; choose another place" in refused
     assert taken == (
         f"TOLD {tmp_path} held the checkpoints of run first; from now on it is this run's\n[1, 2]\n"
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +24,10 @@ from bireme.runtime.checkpoints.values import Owner
 from bireme.runtime.script.complaints import Complaint
 from tests.unit.checkpoints.building import Heard
 
-MINE = Owner("mine", attempt=2, launch="aa")
+MINE = Owner("mine", attempt=2)
 PERIOD = 0.1
 # Of a process of which nobody here can know whether it lives.
-MARK = Mark("mine", attempt=2, launch="aa", session="0123", generation=4, host="node", pid=7, period=PERIOD)
+MARK = Mark("mine", attempt=2, session="0123", generation=4, host="node", pid=7, period=PERIOD)
 
 
 def judged(mark: Mark | None, is_meant: bool = True, is_dead: bool = False) -> Verdict:
@@ -39,6 +42,15 @@ def test_a_place_without_an_owner_is_taken() -> None:
 
 def test_a_later_attempt_of_the_same_run_does_not_wait() -> None:
     assert judged(replace(MARK, attempt=1)) is Verdict.TAKE
+
+
+def test_outside_of_bireme_a_higher_restart_count_does_not_take_the_place_of_a_live_torchrun() -> None:
+    """Two of them with torchrun's defaults have the same launch, and each counts its own restarts."""
+    mark = replace(MARK, attempt=1, launch="aa")
+
+    assert marks.judge(mark, MINE._replace(launch="aa"), is_meant=True, is_dead=False) is Verdict.WATCH
+    assert judged(mark) is Verdict.WATCH
+    assert marks.judge(replace(MARK, attempt=1), MINE._replace(launch="aa"), True, False) is Verdict.WATCH
 
 
 @pytest.mark.parametrize(
@@ -77,6 +89,18 @@ def test_a_number_that_another_process_has_now_is_not_its_owner() -> None:
 
     assert not marks.is_dead(mine)
     assert marks.is_dead(replace(mine, started=mine.started - 1))
+
+
+def test_where_nobody_can_list_processes_the_lock_tells_that_an_owner_is_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on macOS, which has no /proc."""
+    unlisted = replace(marks.made(MINE, 1, PERIOD), boot="", started=0)
+
+    assert not marks.is_same_kernel(unlisted)  # of another namespace, perhaps of another machine
+    monkeypatch.setattr(marks, "boot", str)
+    assert marks.is_same_kernel(unlisted)
+    assert not marks.is_same_kernel(replace(unlisted, host="elsewhere"))
 
 
 def set_mark(where: Path, mark: Mark) -> FolderMarks:
@@ -166,11 +190,44 @@ def test_a_mark_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "owner-000003.json").write_text("[1]")
 
     with pytest.raises(
-        Complaint, match=r"\(owner-000003\.json\) is no mark; remove it if nobody writes there"
+        Complaint,
+        match=r"/owner-000003\.json is damaged: it does not say who writes there; remove it if nobody does",
     ):
         taken(tmp_path)
 
     assert (tmp_path / "owner-000003.json").read_text() == "[1]"
+
+
+def test_a_mark_that_points_nowhere_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "owner-000003.json").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(OSError, match=r"owner-000003\.json is listed, and cannot be opened") as caught:
+        FolderMarks(str(tmp_path)).read()
+
+    assert caught.value.errno == errno.ESTALE
+
+
+def test_a_slow_look_at_the_checkpoints_does_not_let_a_zombie_keep_its_place(tmp_path: Path) -> None:
+    zombie = taken(tmp_path, MINE._replace(attempt=1))
+
+    def slow() -> int:
+        """Ends once the zombie has renewed its mark."""
+        seen = zombie._marks.read()
+        wait_until(lambda: zombie._marks.read() != seen)
+        return 7
+
+    successor = owning.take(FolderMarks(str(tmp_path)), Claim(MINE, period=PERIOD), slow, Heard())
+
+    assert successor.generation == 8
+    zombie.release()
+    successor.release()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.005)
 
 
 def test_what_an_earlier_bireme_has_written_is_understood(tmp_path: Path) -> None:

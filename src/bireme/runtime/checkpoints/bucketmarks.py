@@ -31,8 +31,8 @@ class BucketMarks:
             return None
         try:
             return Seen(marks.read(found.data), found.tag, found.modified)
-        except marks.Malformed as error:
-            raise marks.Malformed(f"({OWNER}) {error}") from None
+        except marks.Malformed:
+            raise marks.Malformed(marks.damaged(f"{self.where.rstrip('/')}/{OWNER}")) from None
 
     def take(self, mark: Mark, over: Optional[Seen]) -> Seen:
         self._bucket.put_if(OWNER, marks.write(mark), over.tag if over else None)

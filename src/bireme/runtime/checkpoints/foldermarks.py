@@ -36,18 +36,21 @@ class FolderMarks:
         self.where = where
 
     def read(self) -> Optional[Seen]:
+        failure: Exception = Malformed(self.where)
         for _ in range(20):
             numbered = self._numbered()
             if not numbered:
                 return None
+            path = os.path.join(self.where, numbered[-1][1])
             try:
                 return self._read(numbered[-1][1])
             except FileNotFoundError:
-                continue  # there is a newer one, or none at all
-            except Malformed as error:
-                malformed = Malformed(f"({numbered[-1][1]}) {error}")
-                time.sleep(0.05)  # it may be in the middle of being written
-        raise malformed
+                # There is a newer one, or none at all; or else it is a link that points nowhere.
+                failure = OSError(errno.ESTALE, f"{path} is listed, and cannot be opened")
+            except Malformed:
+                failure = Malformed(marks.damaged(path))  # or in the middle of being written
+            time.sleep(0.05)
+        raise failure
 
     def take(self, mark: Mark, over: Optional[Seen]) -> Seen:
         os.makedirs(self.where, exist_ok=True)
@@ -205,7 +208,7 @@ def _is_locked(of: FolderMarks, handle: int, owner: Owner) -> bool:
         is_same = mark is not None and mark.run == owner.run
         if (mark is None or is_same) and time.monotonic() < limit:
             time.sleep(0.05)  # the process before us may be about to end
-        elif mark is None or (is_same and mark.attempt < owner.attempt and mark.launch == owner.launch):
+        elif mark is None or marks.is_earlier(mark, owner):
             return False
         else:
             raise owning.refusal(of.where, mark, owner)

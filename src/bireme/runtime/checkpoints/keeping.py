@@ -61,6 +61,7 @@ class Checkpoints:
         self._memory = Memory()
         self._thread: Optional[threading.Thread] = None
         self._ownership: Optional[Ownership] = None
+        self._before: Optional[Ownership] = None
         self._is_meant = False
         self._division = ""
 
@@ -144,10 +145,14 @@ class Checkpoints:
     def _take(self) -> None:
         if self._ownership is not None:
             self._ownership.release()
-            self._ownership = None
-        patience = self._patience
-        claim = Claim(self._owner, self._is_meant, patience.heartbeat, patience.silence)
-        self._ownership = places.take(self._store, claim, self._generation, self._tell)
+            self._before, self._ownership = self._ownership, None
+        patience, session = self._patience, self._before.left() if self._before else ""
+        claim = Claim(self._owner, self._is_meant, patience.heartbeat, patience.silence, session)
+        try:
+            self._ownership = places.take(self._store, claim, self._generation, self._tell)
+        except Complaint:
+            self._before = None  # it is another's now
+            raise
 
     def _generation(self) -> int:
         """The highest generation that the checkpoints tell of, should the mark have been lost."""
@@ -184,7 +189,7 @@ class Checkpoints:
                 return
             assert self._ownership is not None
             self._writer.lead(load, self._ownership)
-            self._retain()
+            self._retain(self._ownership.generation)
         except OSError as error:
             is_lost = self._ownership is not None and self._is_lost(self._ownership)
             why = f"step {load.step} was not saved: {LOST}; training goes on"
@@ -203,14 +208,15 @@ class Checkpoints:
             ownership.confirm(self._meeting.origin)
         return ownership.lost_to is not None
 
-    def _retain(self) -> None:
-        """Removes what is not wanted any more, of this run alone."""
+    def _retain(self, generation: int) -> None:
+        """Removes what is not wanted any more, of this run alone and not of a later owner of the place."""
         good, torn = {}, {}
         for found, head in reading.newest_first(self._store.snapshot()):
             if found.run != self._owner.run:
                 continue
             if head is not None:
-                good[found.name] = head
+                if layout.generation(head.serial) <= generation:
+                    good[found.name] = head
             elif found.is_torn:
                 torn[found.name] = found.step
         for name in retaining.unwanted(good, torn, self._keep):

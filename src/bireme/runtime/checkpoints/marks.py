@@ -82,18 +82,28 @@ def judge(mark: Optional[Mark], owner: Owner, is_meant: bool, is_dead: bool) -> 
         return Verdict.FOREIGN
     if mark.is_released or is_dead:
         return Verdict.TAKE
-    is_earlier = mark.attempt < owner.attempt and (mark.run, mark.launch) == (owner.run, owner.launch)
     # It is cut off: it finds itself replaced before it commits anything more.
-    return Verdict.TAKE if is_earlier else Verdict.WATCH
+    return Verdict.TAKE if is_earlier(mark, owner) else Verdict.WATCH
 
 
-def made(owner: Owner, generation: int, period: float) -> Mark:
-    """The mark of this process."""
+def is_earlier(mark: Mark, owner: Owner) -> bool:
+    """Whether it was set by an earlier attempt of the same run, which is not wanted any more.
+
+    Only Bireme counts the attempts of a run. Elsewhere the number is that of a launcher's own restarts: two
+    jobs that share a place by mistake may have everything in common but that.
+    """
+    if mark.launch or owner.launch:
+        return False
+    return mark.run == owner.run and mark.attempt < owner.attempt
+
+
+def made(owner: Owner, generation: int, period: float, session: str = "") -> Mark:
+    """The mark of this process, with the session that it has had before, or else a new one."""
     return Mark(
         run=owner.run,
         attempt=owner.attempt,
         launch=owner.launch,
-        session=os.urandom(8).hex(),
+        session=session or os.urandom(8).hex(),
         generation=generation,
         host=os.uname().nodename,
         boot=boot(),
@@ -122,6 +132,11 @@ def read(text: bytes) -> Mark:
     return mark
 
 
+def damaged(path: str) -> str:
+    """What is said of something that lies where a mark should."""
+    return f"{path} is damaged: it does not say who writes there"
+
+
 def key(run: str) -> str:
     """A run in a file's name."""
     return hashlib.sha256(run.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -129,10 +144,12 @@ def key(run: str) -> str:
 
 def is_dead(mark: Mark) -> bool:
     """Whether the process that set the mark is known to have ended. False where nobody can know from here."""
-    is_known = mark.boot and mark.started and mark.boot == boot() and mark.host == os.uname().nodename
-    if not is_known:
-        return False
-    return _started(mark.pid) != mark.started
+    return _is_listed_here(mark) and _started(mark.pid) != mark.started
+
+
+def is_alive(mark: Mark) -> bool:
+    """Whether another process that set the mark is known to live. False where nobody can know from here."""
+    return _is_listed_here(mark) and mark.pid != os.getpid() and _started(mark.pid) == mark.started
 
 
 def boot() -> str:
@@ -149,8 +166,15 @@ def boot() -> str:
 def is_same_kernel(mark: Mark) -> bool:
     """Whether it was set under this very kernel, whose locks hold between all of its processes."""
     if not mark.boot:
-        return mark.host == os.uname().nodename and not mark.session
+        # An earlier Bireme did not note it; on macOS nobody can.
+        return mark.host == os.uname().nodename and (not mark.session or not boot())
     return mark.boot.partition(" ")[0] == boot().partition(" ")[0]
+
+
+def _is_listed_here(mark: Mark) -> bool:
+    """Whether its process number means the same to this process."""
+    is_noted = bool(mark.boot and mark.started)
+    return is_noted and mark.boot == boot() and mark.host == os.uname().nodename
 
 
 def _started(pid: int) -> Optional[int]:

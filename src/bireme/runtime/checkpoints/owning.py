@@ -134,6 +134,15 @@ class Ownership:
             self._lock.close()
             self._lock = None
 
+    def left(self) -> str:
+        """The session, for this process to take the place again after the mark was removed; else empty.
+
+        The other ranks know this rank by it. Another process may have written since if it was lost to one.
+        """
+        is_over = self._end.is_set() and not self._thread.is_alive()
+        is_ours = self._process == os.getpid() and self.lost_to is None
+        return self.session if is_ours and is_over and self._is_gone else ""
+
     def _renew(self) -> None:
         while not self._end.wait(self._mark.period):
             # What cannot be written now may be the next time; a commit does not go through without it.
@@ -159,6 +168,8 @@ class Claim:
     is_meant: bool = False
     period: float = PERIOD
     silence: float = SILENCE
+    session: str = ""
+    """Of this process, if it has had the place before and nobody has taken it since."""
 
 
 def take(
@@ -167,18 +178,18 @@ def take(
     """Takes the place; raises Complaint if it is another's, OSError if it cannot be written.
 
     `least` is the lowest generation that is free, as far as the checkpoints tell. With a `lock` that this
-    process holds, nobody under the same kernel can be the owner any more.
+    process holds, nobody under the same kernel is the owner any more, unless the list of processes shows it.
     """
+    # Not in between: it takes a while on a slow store, and a zombie renews its mark meanwhile.
+    floor = least()
     for _ in range(_TRIES):
         try:
             seen = _replaceable(of, of.read(), claim, tell, has_lock=lock is not None)
         except marks.Malformed as error:
-            raise Complaint(
-                f"what marks the owner of {of.where} {error}",
-                "remove it if nobody writes there, or choose another place",
-            ) from None
-        generation = 1 + max(seen.mark.generation if seen else 0, least())
-        mark = marks.made(claim.owner, generation, claim.period)
+            raise Complaint(str(error), "remove it if nobody does, or choose another place") from None
+        generation = 1 + max(seen.mark.generation if seen else 0, floor)
+        session = claim.session if seen is None else ""
+        mark = marks.made(claim.owner, generation, claim.period, session)
         try:
             taken = of.take(mark, seen)
         except Overtaken:
@@ -197,23 +208,37 @@ def refusal(where: str, mark: Mark, owner: Owner, age: Optional[float] = None) -
     seen = "" if age is None else f", alive {age:.0f} s ago"
     return Complaint(
         f"{where} is being written by {who} ({mark.who}{seen})",
-        "give each run a folder of its own, or end the other one",
+        "give each run a place of its own, or end the other one",
     )
 
 
 def _replaceable(of: Marks, seen: Optional[Seen], claim: Claim, tell: Tell, has_lock: bool) -> Optional[Seen]:
     """The mark that may be replaced, once it may; Complaint if it may not."""
     mark = seen.mark if seen else None
-    is_dead = mark is not None and (marks.is_dead(mark) or (has_lock and marks.is_same_kernel(mark)))
+    is_dead = mark is not None and (marks.is_dead(mark) or (has_lock and _has_let_go(mark)))
     verdict = marks.judge(mark, claim.owner, claim.is_meant, is_dead)
     if seen is None or verdict is Verdict.TAKE:
         return seen
     if verdict is Verdict.FOREIGN:
         raise Complaint(
             f"{of.where} holds the checkpoints of another run, {seen.mark.shown_run}",
-            "choose another folder, or call run.restore() first to continue from them",
+            "choose another place, or call run.restore() first to continue from them",
         )
     return _silent(of, seen, claim, tell)
+
+
+def _writer(mark: Mark, where: str) -> str:
+    """Who has set a mark. Outside of Bireme a run has no other name than the place."""
+    is_named = where not in (mark.run, os.path.abspath(mark.run))
+    return f"run {mark.shown_run} ({mark.who})" if is_named else mark.who
+
+
+def _has_let_go(mark: Mark) -> bool:
+    """Whether that this process has the lock proves that the owner has ended.
+
+    A process loses its lock as soon as anything in it closes the file, such as a copy of the whole folder.
+    """
+    return marks.is_same_kernel(mark) and not marks.is_alive(mark)
 
 
 def _silent(of: Marks, seen: Seen, claim: Claim, tell: Tell) -> Seen:
@@ -228,8 +253,8 @@ def _silent(of: Marks, seen: Seen, claim: Claim, tell: Tell) -> Seen:
     least = min(limit, max(limit - age, 2 * period))
     if least > 1:
         tell(
-            f"{of.where} was written by run {seen.mark.shown_run} ({seen.mark.who}), which did not say that "
-            f"it has ended; waiting for {least:.0f} s to see if it still lives"
+            f"{of.where} was written by {_writer(seen.mark, of.where)}, which did not say that it has ended; "
+            f"waiting for {least:.0f} s to see if it still lives"
         )
     while time.monotonic() - began < least:
         time.sleep(min(period / 5, 1.0))
