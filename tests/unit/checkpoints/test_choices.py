@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bireme.runtime.checkpoints.choosing import ordered
+from bireme.runtime.checkpoints.folders import Folder
 from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, Restored
 from bireme.runtime.checkpoints.layout import Head
 from bireme.runtime.checkpoints.writing import Patience
@@ -147,6 +150,84 @@ def test_a_rank_that_restored_something_else_than_rank_0_is_ended(tmp_path: Path
         with pytest.raises(Complaint, match="rank 0 has restored another checkpoint than this rank"):
             gang[1].save(22, {"x": 1}, {}, {})
         again.close(has_failed=True)
+
+
+class Slow(Folder):
+    """A folder from which rank 0 reads until it is told to go on."""
+
+    def __init__(self, where: Path, go_on: threading.Event) -> None:
+        super().__init__(str(where))
+        self._go_on = go_on
+
+    def open(self, name: str, file: str) -> Any:
+        assert self._go_on.wait(60)
+        return super().open(name, file)
+
+
+def test_a_rank_waits_for_as_long_as_rank_0_is_busy_with_reading(tmp_path: Path) -> None:
+    heard, go_on = Heard(), threading.Event()
+    patience = replace(HASTY, to_tell=0.1)
+    with ranks(tmp_path, 2) as gang:
+        save(gang, 10)
+    with ranks(tmp_path, 2, heard, attempt=1, patience=patience) as gang:
+        gang[0]._store = Slow(tmp_path, go_on)
+        found: list[Restored | None] = []
+        threads = [threading.Thread(target=lambda one=one: found.append(one.restore({}))) for one in gang]
+        for one in threads:
+            one.start()
+        threads[1].join(4 * HASTY.to_choose)
+        assert threads[1].is_alive()  # rank 0 was silent about its choice for four times its limit
+        go_on.set()
+        for one in threads:
+            one.join(60)
+
+    assert [step_of(one) for one in found] == [10, 10]
+    assert heard == ["waiting until rank 0 says which checkpoint it restores"]
+
+
+def test_a_rank_does_not_wait_for_ever_for_a_rank_0_that_is_busy(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    with ranks(tmp_path, 2) as gang:
+        save(gang, 10)
+    with ranks(tmp_path, 2, attempt=1, patience=replace(HASTY, to_end=1.0)) as gang:
+        gang[0]._store = Slow(tmp_path, go_on)
+        thread = threading.Thread(target=lambda: gang[0].restore({}))
+        thread.start()
+        with pytest.raises(Complaint, match="rank 0 has not said within 1 s which checkpoint it restores"):
+            gang[1].restore({})
+        go_on.set()
+        thread.join(60)
+
+
+def test_a_rank_0_that_has_died_while_it_was_busy_is_not_waited_for(tmp_path: Path) -> None:
+    with ranks(tmp_path, 2) as gang:
+        save(gang, 10)
+    with ranks(tmp_path, 2, attempt=1, patience=HASTY) as gang:
+        gang[0]._meeting._note_busy(1)
+
+        with pytest.raises(Complaint, match="rank 0 has not said within 0 s which checkpoint it restores"):
+            gang[1].restore({})
+
+
+def test_ranks_wait_ten_minutes_for_a_rank_0_that_is_late() -> None:
+    assert Patience().to_choose == 600.0
+
+
+def test_ranks_do_not_wait_long_where_rank_0_cannot_note_its_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for an evaluation of what lies in a folder that can only be read."""
+    with ranks(tmp_path, 2) as gang:
+        save(gang, 10)
+    monkeypatch.setattr(Folder, "is_writable", lambda _: False)  # root may write everywhere
+    heard, began = Heard(), time.monotonic()
+    patience = replace(HASTY, to_choose=1000.0, to_choose_nothing=0.2)
+
+    found = Checkpoints(str(tmp_path), Owner("run", 1, 2, 1), Keep(), heard, patience).restore({})
+
+    assert step_of(found) == 10
+    assert time.monotonic() - began < 100
+    assert "This rank goes by what it sees in" in heard[0]
 
 
 def head(run: str, serial: int) -> Head:

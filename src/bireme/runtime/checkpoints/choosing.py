@@ -58,7 +58,8 @@ class Chooser:
         with contextlib.ExitStack() as stack:
             leads = is_quiet and self.meeting.leads
             try:
-                found = stack.enter_context(self._first_good(step))
+                with self.meeting.busy() if leads else contextlib.nullcontext():
+                    found = stack.enter_context(self._first_good(step))
             except (Complaint, OSError) as error:
                 if leads:
                     self.meeting.say(Choice(why_not=str(error)[:300]))  # nobody waits in vain
@@ -89,7 +90,7 @@ class Chooser:
                     return
                 why = "it is not the one that rank 0 has read"
         raise Complaint(
-            f"rank 0 restores {choice.name}, which this rank cannot: {why}",
+            f"rank 0 restores {choice.name}, which this rank cannot read: {why}",
             "every rank needs the same place for checkpoints",
         )
 

@@ -20,10 +20,12 @@ class Patience:
     the script has failed."""
     after_absence: float = 1.0
     """For ranks that did not turn up the last time."""
-    to_choose: float = 60.0
-    """For rank 0 to say which checkpoint is restored."""
+    to_choose: float = 600.0
+    """For rank 0 to say which checkpoint is restored, since it was last seen to look for one."""
     to_choose_nothing: float = 10.0
-    """The same, where there is none to be seen."""
+    """The same, where there is none to be seen, and where rank 0 may have no way to say it."""
+    to_tell: float = 10.0
+    """After which a rank that waits for that says so."""
     heartbeat: float = owning.PERIOD
     silence: float = owning.SILENCE
     """After which the owner of a place counts as dead."""
