@@ -126,6 +126,17 @@ def test_a_silent_owner_is_replaced_after_a_while(tmp_path: Path) -> None:
     ownership.release()
 
 
+def test_a_run_without_a_name_is_told_by_its_process(tmp_path: Path) -> None:
+    """Outside of Bireme a run is named after its place."""
+    set_mark(tmp_path, replace(MARK, run=str(tmp_path), launch="aa"))
+    heard = Heard()
+
+    claim = Claim(Owner(str(tmp_path), launch="aa"), True, PERIOD, 1.5)
+    owning.take(FolderMarks(str(tmp_path)), claim, lambda: 0, heard).release()
+
+    assert heard[0].startswith(f"{tmp_path} was written by process 7 on node, which did not say that")
+
+
 def test_an_owner_that_renews_its_mark_is_not_replaced(tmp_path: Path) -> None:
     first = taken(tmp_path, Owner("other"))
     first._mark = replace(first._mark, boot="elsewhere")  # from now on nobody here knows if it lives

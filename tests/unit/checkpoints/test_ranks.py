@@ -133,6 +133,14 @@ def test_a_checkpoint_is_kept_without_a_rank_that_never_saves(tmp_path: Path) ->
     assert "rank 1 did not save: every rank must call save" in heard[0]
 
 
+def test_several_ranks_that_do_not_save_are_named(tmp_path: Path) -> None:
+    heard = Heard()
+    with ranks(tmp_path, 3, heard, patience=SHORT) as gang:
+        gang[0].save(10, {"x": 1}, {}, {})
+
+    assert "ranks 1, 2 did not save: every rank must call save" in heard[0]
+
+
 def test_a_rank_gives_up_if_rank_0_never_saves(tmp_path: Path) -> None:
     heard = Heard()
     with ranks(tmp_path, 2, heard, patience=SHORT) as gang:

@@ -44,6 +44,7 @@ class Bucket:
 
     def __init__(self, where: str) -> None:
         self.where = where
+        self._is_unconditional = False
         self._library = arrays.library("obstore", "it is what reaches object stores")
         endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
         options = {"allow_http": True} if endpoint.startswith("http://") else None
@@ -173,13 +174,20 @@ class Bucket:
         known = dict(zip(names, json.loads(tag))) if tag else {}
         mode: Any = {name: value for name, value in known.items() if value} or "create"
         exceptions = self._library.exceptions
+        if self._is_unconditional:
+            self.put(path, data)
+            return True
         with self._saying():
             try:
                 self._library.put(self._store, path, data, use_multipart=False, mode=mode)
             except (exceptions.PreconditionError, exceptions.AlreadyExistsError, FileNotFoundError):
                 return False
-            except exceptions.NotSupportedError:
+            except (exceptions.NotSupportedError, exceptions.GenericError) as error:
+                is_refused = isinstance(error, exceptions.GenericError)
+                if is_refused and "501 Not Implemented" not in str(error):
+                    raise
                 # A store without conditions: what was read a moment ago is all that can be known.
+                self._is_unconditional = True
                 self._library.put(self._store, path, data, use_multipart=False)
         return True
 

@@ -97,8 +97,12 @@ class FolderMarks:
         return os.path.lexists(os.path.join(self.where, _name(mark)))
 
     def age(self, seen: Seen) -> float:
+        return max(0.0, self.now() - seen.modified)
+
+    def now(self) -> float:
+        """The time by the clock of the place."""
         with self._partial(b"") as partial:
-            return max(0.0, os.stat(partial).st_mtime - seen.modified)
+            return os.stat(partial).st_mtime
 
     def _numbered(self) -> List[Tuple[int, str]]:
         try:

@@ -18,6 +18,11 @@ from .values import Owner, Torn, Unreadable
 _STAGING = re.compile(r"\.staging-([0-9a-f]{16})-(\d{1,18})-([0-9a-f]{1,64})-(\d{1,18})-([0-9a-f]{1,64})")
 _TRASH = re.compile(r"\.trash-([0-9a-f]{16})-[0-9a-f]{1,64}")
 _CHOICE = re.compile(r"\.choice-([0-9a-f]{16})-(\d{1,18})-([0-9a-f]{1,64})-\d{1,18}")
+# What an earlier Bireme, or a process that was killed, may have left. It does not say whose it is.
+_LEFT = re.compile(
+    r"\.staging-\d{1,18}-\d{1,18}-[0-9a-f]{1,64}|\.trash-[0-9a-f]{8}|\.owner-[0-9a-f]{16}\.partial"
+)
+_DAY = 24 * 3600.0
 _SMALL = 64 << 10
 """The most bytes of what processes tell each other."""
 
@@ -94,6 +99,7 @@ class Folder:
                     _discard(path, owner)
                 elif chosen and _is_past(chosen, owner) and not _is_current(chosen, owner):
                     os.unlink(path)
+        self._clear_left(owner)
 
     def begin(self, owner: Owner, session: str, step: int, nonce: str) -> Staging:
         """Makes the place where the ranks meet to write a step, and clears what this process left before."""
@@ -137,6 +143,20 @@ class Folder:
             if name.startswith(prefix) and name != but:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(self.where, name))
+
+    def _clear_left(self, owner: Owner) -> None:
+        """Clears what nobody has changed for a day, by the clock of the place."""
+        left = [os.path.join(self.where, name) for name in self._entries() if _LEFT.fullmatch(name)]
+        with contextlib.suppress(OSError):
+            now = self.marks().now() if left else 0.0
+            for path in left:
+                with contextlib.suppress(OSError):
+                    if now - os.lstat(path).st_mtime <= _DAY:
+                        continue
+                    if path.endswith(".partial"):
+                        os.unlink(path)
+                    else:
+                        _discard(path, owner)
 
     def _entries(self) -> List[str]:
         try:

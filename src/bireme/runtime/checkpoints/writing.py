@@ -193,7 +193,9 @@ class Writer:
 
     def _confirm(self, ownership: Ownership) -> None:
         if not ownership.confirm(self._meeting.origin):
-            raise GivenUp(LOST if ownership.lost_to else "the mark of this run was removed there")
+            raise GivenUp(
+                LOST if ownership.lost_to else "somebody removed this run's owner file from the folder"
+            )
 
     def _opened(self, step: int) -> Optional[Place]:
         """Where rank 0 of this very attempt writes the step: a rank that was left over finds nothing."""
@@ -272,7 +274,8 @@ class Writer:
                 break
             if missing and self._is_failing() and self._is_dead(stillness, place):
                 # Not without them: who goes on from the one before computes the same numbers again.
-                raise GivenUp(f"rank {_numbers(missing)} does not go on with it")
+                does = "does" if len(missing) == 1 else "do"
+                raise GivenUp(f"{_numbers(missing)} {does} not go on with it")
         self._absent = missing
         if missing:
             self._miss(missing, load.is_sharded)
@@ -298,7 +301,7 @@ class Writer:
 
     def _miss(self, missing: Set[int], is_sharded: bool) -> None:
         ranks = _numbers(missing)
-        what = f"rank {ranks} did not save: every rank must call save, with a folder that all ranks share"
+        what = f"{ranks} did not save: every rank must call save, with a folder that all ranks share"
         if is_sharded:
             raise GivenUp(what)
         self._tell(
@@ -307,7 +310,8 @@ class Writer:
 
 
 def _numbers(ranks: Set[int]) -> str:
-    return ", ".join(str(rank) for rank in sorted(ranks)[:8])
+    listed = ", ".join(str(rank) for rank in sorted(ranks)[:8])
+    return f"rank {listed}" if len(ranks) == 1 else f"ranks {listed}"
 
 
 class _Stillness:
