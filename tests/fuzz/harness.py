@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import tracemalloc
@@ -139,6 +140,8 @@ def _resident() -> int:
 
 
 _folder: str | None = None
+_reader = 0
+"""The thread that reads: what others of this process write meanwhile is not its doing."""
 _touched: list[str] = []
 _is_hooked = False
 
@@ -146,21 +149,23 @@ _is_hooked = False
 @contextmanager
 def _guarded(folder: Path) -> Iterator[list[str]]:
     """Notes every write, removal, connection and started process outside of a folder."""
-    global _folder, _is_hooked
+    global _folder, _reader, _is_hooked
     if not _is_hooked:
         sys.addaudithook(_heard)  # it cannot be removed again
         _is_hooked = True
     _touched.clear()
     tempfile.gettempdir()  # the first time, it writes to find out
-    _folder = str(folder)
+    _folder, _reader = str(folder), threading.get_ident()
+    # A module that is imported for the first time is compiled, and that is written beside it.
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield _touched
     finally:
-        _folder = None
+        _folder, sys.dont_write_bytecode = None, writes_bytecode
 
 
 def _heard(event: str, arguments: tuple[Any, ...]) -> None:  # Any: each event has its own
-    if _folder is None:
+    if _folder is None or threading.get_ident() != _reader:
         return
     if event in _STARTING:
         _touched.append(f"{event} {arguments!r}"[:300])
