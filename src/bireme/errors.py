@@ -30,6 +30,8 @@ class BiremeError(Exception):
     code: ClassVar[str]
     exit_status: ClassVar[int]
     explanation: ClassVar[str]
+    flags: tuple[str, ...] = ()
+    """Words which, added to the command line, supply what is missing."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         # Only `what` becomes an argument of Exception, so that pickle and copy rebuild the error.
@@ -181,6 +183,17 @@ class Interrupted(BiremeError):
         "the job goes on without you. `bireme ps` lists what is running, `bireme logs -f NAME` follows it "
         "again, `bireme stop NAME` stops it."
     )
+
+
+def options(flags: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each option of an error's flags with its value."""
+    found: list[tuple[str, ...]] = []
+    for word in flags:
+        if word.startswith("-"):
+            found.append((word,))
+        else:
+            found[-1] = (*found[-1], word)
+    return found
 
 
 def by_code(code: str) -> type[BiremeError]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from bireme.cli import manifests, text, where
+from bireme.cli import manifests, script_options, text, where
 from bireme.cli.opening import as_json, print_json, print_lines, say
 from bireme.sdk.places import Backend
 from bireme.sdk.views import CheckedJob, CheckView, ScriptFiles
@@ -64,4 +64,7 @@ def _lines(job: CheckedJob, backend: Backend) -> list[str]:
     if job.here:
         place = "on this machine" if backend is Backend.LOCAL else "in the cluster"
         lines += text.indented([f"to run it {place}, more is needed:", *job.here.splitlines()], "  ")
+    if job.flags:
+        command = script_options.supplemented(["-f", job.file], job.flags, {"-f": True})
+        lines += text.indented([f"with all of it: {command}"], "  ")
     return lines + [f"  note: {note}" for note in job.notes]

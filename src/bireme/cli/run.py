@@ -20,12 +20,16 @@ from bireme.sdk.orders import Ordered, Scene, Script
 from bireme.sdk.places import VARIABLE, Backend
 from bireme.sdk.views import JobViews
 
+_WORDS = "bireme.cli.run.words"
+"""Where the words of the command line are kept while it is carried out."""
+
 
 class RunCommand(click.Command):
     """Tells the user where the options of a script go."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [*where.chosen().words, *args]
+        ctx.meta[_WORDS] = (words, self._ours(ctx))
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -120,7 +124,11 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     ordered = _ordered(asked, scene, client.origin(asked.continues or ""))
     for warning in ordered.warnings if is_here else ordered.warnings_in_a_cluster:
         say(f"warning: {warning}")
-    handles = client.start(ordered)
+    try:
+        handles = client.start(ordered)
+    except errors.BiremeError as error:
+        _add_command(error)
+        raise
     for note in dict.fromkeys(note for one in handles for note in one.notes):
         say(f"note: {note}")
     if asked.detach:
@@ -130,6 +138,13 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     if asked.as_json:
         _print(handles)
     sys.exit(status)
+
+
+def _add_command(error: errors.BiremeError) -> None:
+    """Adds the command line that supplies all that an error asks for."""
+    if error.flags:
+        words, ours = click.get_current_context().meta[_WORDS]
+        error.hint = f"with all of it: {script_options.supplemented(words, error.flags, ours)}"
 
 
 def _refuse_cluster_words() -> None:

@@ -29,6 +29,47 @@ def belongs_elsewhere(option: str, args: Sequence[str], ours: Mapping[str, bool]
     )
 
 
+def supplemented(args: Sequence[str], flags: Sequence[str], ours: Mapping[str, bool]) -> str:
+    """The command line of `bireme run` with flags added; one that is given already is replaced.
+
+    The values of variables are left out: they may be secrets, and a terminal's output may be kept.
+    """
+    at = args.index("--") if "--" in args else len(args)
+    added = errors.options(flags)
+    replaced = {_key(one) for one in added}
+    kept = [one for one in _options(args[:at], ours) if _key(one) not in replaced]
+    words = [word for one in (*map(_without_value, kept), *added) for word in one]
+    return shlex.join(["bireme", "run", *words, *args[at:]])
+
+
+def _options(args: Sequence[str], ours: Mapping[str, bool]) -> list[tuple[str, ...]]:
+    """Words by option; what is no option stands by itself."""
+    found: list[tuple[str, ...]] = []
+    words = list(args)
+    while words:
+        word = words.pop(0)
+        name, mark, value = word.partition("=")
+        if mark and name in ours:
+            found.append((name, value))
+        elif ours.get(word) and words:
+            found.append((word, words.pop(0)))
+        else:
+            found.append((word,))
+    return found
+
+
+def _key(option: tuple[str, ...]) -> tuple[str, ...]:
+    """What an option supplies: two that say the same of one thing cannot both hold."""
+    name, *value = option
+    return (name, *(one.partition("=")[0] for one in value))
+
+
+def _without_value(option: tuple[str, ...]) -> tuple[str, ...]:
+    if option[0] != "--env" or len(option) < 2:
+        return option
+    return (option[0], f"{option[1].partition('=')[0]}=VALUE")
+
+
 def split(args: Sequence[str], ours: Mapping[str, bool]) -> tuple[list[str], list[str]]:
     """Which words are for Bireme, and which for the script."""
     left: list[str] = []

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors, kinds
-from bireme.backends.local import fit, gpus, interpreters, processes, provenance, site, supplies
+from bireme.backends.local import fit, gpus, interpreters, missing, processes, provenance, site, supplies
+from bireme.backends.local.missing import Around, Refusal
 from bireme.backends.local.supplies import Supplies
 from bireme.core import admit, wiring
 from bireme.engine import guard
@@ -23,6 +25,7 @@ from bireme.runs.records import Context, Desired, References
 
 LINGER = 30.0
 """Seconds that replicas may outlive a success here: a parameter server never ends by itself."""
+_MOST_LACKING = 8
 
 
 class Order(Struct, frozen=True, kw_only=True):
@@ -48,35 +51,51 @@ class Submitted(Struct, frozen=True):
 
 
 def check(home: Path, order: Order) -> tuple[Job, tuple[str, ...]]:
-    """Make the job one that this machine can run, or raise what stands in the way; nothing is started."""
+    """Make the job one that this machine can run, or raise all that stands in the way; nothing is started."""
     given = order.supplies
     job = supplies.applied(order.job, given)
     notes: list[str] = []
     interpreter = interpreters.find(order.environ, given.python)
-    path = interpreters.search_path(order.environ, interpreter)
-    lacking = list(supplies.refusals(job, given, site.references(order.references), path))
-    if lacking:
-        lines = "\n".join(f"{one.where}: {one.text} ({one.hint})" for one in lacking[:8])
-        raise errors.BadInput(
-            f"{job.kind} {job.name} cannot run here as it is:\n{lines}", hint=lacking[0].hint
-        )
+    around = Around(
+        supplies=given,
+        references=site.references(order.references),
+        path=interpreters.search_path(order.environ, interpreter),
+        claims=site.claims(home),
+        python=interpreter,
+    )
     capacity = gpus.capacity()
     if order.fits:
         job, changes = fit.shrunk(job, capacity)
         notes += changes
+    lacking = missing.refusals(job, around)
     impossible = admit.never_fits(capacity, _demands(job))
+    if lacking:
+        raise _lacks(job, [*_empty(job, around), *lacking], impossible)
     if impossible:
-        raise errors.NoRoom(
-            f"{job.kind} {job.name} can never fit on this machine: {impossible}",
-            hint="ask for less, or let `--fit` shrink it to this machine",
-        )
+        raise _no_room(job, impossible)
     capped = admit.capped(capacity, _demands(job))[1]
     if capped:
         notes.append(capped)
     images = supplies.images(job)
     if images and not order.script:
         notes.append(_image_note(images))
+    for claim, folder in missing.empty_claims(job, around).items():
+        flags = " ".join(missing.volume_flags(claim, job, around))
+        notes.append(
+            f"nothing supplies claim {claim}: it is the empty folder {folder}; supply it with {flags}"
+        )
     return job, tuple(notes)
+
+
+def together(refused: Sequence[errors.BiremeError]) -> errors.BiremeError:
+    """One error for the jobs of a manifest that cannot run; what they lack is supplied by its flags."""
+    lacking = [one for one in refused if one.flags]
+    if len(lacking) < 2:
+        return refused[0]
+    return _supplied_by(
+        "\n".join(one.what for one in lacking),
+        dict.fromkeys(pair for one in lacking for pair in errors.options(one.flags)),
+    )
 
 
 def submit(home: Path, order: Order) -> Submitted:
@@ -116,6 +135,42 @@ def _linger(job: Job) -> float:
 def _demands(job: Job) -> tuple[Demand, ...]:
     asked = (wiring.demand(job, member, frozenset()) for member in members(job))
     return tuple(one for one in asked if one is not None)
+
+
+def _empty(job: Job, around: Around) -> list[Refusal]:
+    """Claims that would be empty. They stop no job: it may be the one that fills them."""
+    return [
+        Refusal(
+            "", f"nothing supplies claim {claim}, which is empty", missing.volume_flags(claim, job, around)
+        )
+        for claim in missing.empty_claims(job, around)
+    ]
+
+
+def _lacks(job: Job, lacking: list[Refusal], impossible: str) -> errors.BadInput:
+    """All that is missing in one error, whose flags supply all of it."""
+    if impossible:
+        lacking = [*lacking, Refusal("", f"it {impossible}", ("--fit",))]
+    # A volume of several roles, or a script in an empty claim, is supplied by one and the same option.
+    flags = dict.fromkeys(one.flags for one in lacking if one.flags)
+    lines = [str(one) for one in lacking[:_MOST_LACKING]]
+    if more := len(lacking) - len(lines):
+        lines.append(f"and {more} more")
+    return _supplied_by("\n".join([f"{job.kind} {job.name} cannot run here as it is:", *lines]), flags)
+
+
+def _supplied_by(what: str, flags: Iterable[tuple[str, ...]]) -> errors.BadInput:
+    words = tuple(word for one in flags for word in one)
+    error = errors.BadInput(what, hint=f"add {shlex.join(words)}" if words else "")
+    error.flags = words
+    return error
+
+
+def _no_room(job: Job, impossible: str) -> errors.NoRoom:
+    return errors.NoRoom(
+        f"{job.kind} {job.name} can never fit on this machine: it {impossible}",
+        hint="ask for less, or let `--fit` shrink it to this machine",
+    )
 
 
 def _image_note(images: list[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,9 +46,7 @@ class LocalPlace:
                 "an image is not used on this machine", hint="leave --image out, or add --on kubernetes"
             )
         if len(ordered.orders) > 1:
-            for order in ordered.orders:
-                self._refuse_active(order.job.name)
-                submit.check(self._home, order)
+            self._check_all(ordered.orders)
         return tuple(self._start(order) for order in ordered.orders)
 
     def checked(self, ordered: Ordered) -> CheckView:
@@ -88,13 +86,27 @@ class LocalPlace:
         submitted = submit.submit(self._home, order)
         return Started(LocalJob(submitted.run), submitted.notes)
 
+    def _check_all(self, orders: Sequence[Order]) -> None:
+        """Raises what stands in the way of several jobs; what they lack is asked for at once."""
+        lacking: list[errors.BiremeError] = []
+        for order in orders:
+            self._refuse_active(order.job.name)
+            try:
+                submit.check(self._home, order)
+            except errors.BiremeError as error:
+                lacking.append(error)
+        if lacking:
+            raise submit.together(lacking)
+
     def _check(self, order: Order, file: str, line: int) -> CheckedJob:
         here = ""
+        flags: tuple[str, ...] = ()
         notes: tuple[str, ...] = ()
         try:
             _, notes = submit.check(self._home, order)
         except errors.BiremeError as error:
-            here = str(error)
+            # Whoever shows it says how the flags are given.
+            here, flags = (error.what if error.flags else str(error)), error.flags
         replicas = {role.name: role.replicas for role in order.job.roles}
         return CheckedJob(
             kind=str(order.job.kind),
@@ -103,6 +115,7 @@ class LocalPlace:
             line=line,
             replicas=replicas,
             here=here,
+            flags=flags,
             notes=notes,
         )
 

@@ -216,6 +216,8 @@ class CheckedJob(Struct, frozen=True, kw_only=True):
     """How many, by role."""
     here: str = ""
     """What stands in the way of running it on this machine; empty if nothing does."""
+    flags: tuple[str, ...] = ()
+    """The words which, added to `bireme run`, supply all of that."""
     notes: tuple[str, ...] = ()
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from bireme.backends.local.processes import MARK, NotStarted, Program
 from bireme.core import podenv
+from bireme.core.commandlines import is_python
 from bireme.model.decisions import Start
 from bireme.model.pods import (
     Claim,
@@ -123,12 +124,6 @@ def volume_folder(site: Site, placed: Placed, volume: Volume) -> Path:
             return folder
         case RefFiles():
             return _ref_files(site, placed, volume.name, volume.source)
-
-
-def is_python(word: str) -> bool:
-    """Whether a command's first word asks for the interpreter."""
-    name = os.path.basename(word)
-    return name in ("python", "python3") or (name.startswith("python3.") and name[8:].isdecimal())
 
 
 def _inherited(site: Site, placed: Placed) -> dict[str, str]:

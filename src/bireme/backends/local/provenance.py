@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from bireme.backends.local.programs import is_python
+from bireme.core.commandlines import is_python
 from bireme.model.job import Job
 from bireme.runs.records import CodeRecord
 

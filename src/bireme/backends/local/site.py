@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from bireme.backends.local.programs import Site
 from bireme.model.job import Job, Kind
@@ -23,12 +24,17 @@ def of(run: RunDirectory) -> Site:
         environment=context.environment,
         python=context.python,
         references=references(context.references),
-        claims=run.home / "claims",
+        claims=claims(run.home),
         volumes=context.volumes,
         maps=context.maps,
         crowded=job.total > 1,
         mounts_work=_asks_for_mounts(job, context) and linux.mounts_work(),
     )
+
+
+def claims(home: Path) -> Path:
+    """Where persistent volume claims live that no option names; shared by runs."""
+    return home / "claims"
 
 
 def references(given: References) -> Mapping[tuple[RefKind, str], Mapping[str, str]]:

@@ -19,9 +19,10 @@ from msgspec.structs import replace
 
 from bireme.backends.local import package, zygotes
 from bireme.backends.local.processes import Output, Process, Program, exit_code, spawn
-from bireme.backends.local.programs import Site, is_python
+from bireme.backends.local.programs import Site
 from bireme.backends.local.replica import EVICTED
 from bireme.backends.local.zygotes import Key, Stable
+from bireme.core.commandlines import is_python
 from bireme.model.decoding import DAMAGED
 from bireme.runs import files, runnerlog
 from bireme.runtime import wire
