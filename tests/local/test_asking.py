@@ -120,3 +120,22 @@ def test_what_an_init_container_may_put_there_is_not_asked_for(bireme: Bireme) -
 
     assert done.returncode == 0, done.stderr
     assert "2" in done.stdout
+
+
+def test_a_claim_that_becomes_an_empty_folder_is_said_with_the_option_that_supplies_it(bireme: Bireme) -> None:
+    text = JOB.replace("/opt/app/train.py", "train.py").replace("        envFrom", "        #")
+    bireme.write("job.yaml", text)
+    bireme.write("train.py", "import os; open(os.environ['BIREME_VOLUME_DATASET'] + '/x', 'w')")
+    bireme.write("data/set.txt", "")
+    words = ("-f", "job.yaml", "--fit", "--env", "TOKEN=x")
+
+    full = bireme("run", *words[:2], *words[3:])
+    first, second = bireme("run", *words), bireme("run", *words)
+
+    assert full.returncode == 3
+    assert "nothing supplies claim data-pvc, which is empty (--volume data-pvc=./data)" in full.stderr
+    assert full.stderr.splitlines()[-1].endswith("--volume data-pvc=./data --fit")
+    folder = bireme.home / "claims" / "data-pvc"
+    note = f"note: nothing supplies claim data-pvc: it is the empty folder {folder}; "
+    assert f"{note}supply it with --volume data-pvc=./data" in first.stderr
+    assert (second.returncode, "data-pvc" in second.stderr) == (0, False)

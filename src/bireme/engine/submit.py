@@ -72,7 +72,7 @@ def check(home: Path, order: Order) -> tuple[Job, tuple[str, ...]]:
     if lacking:
         raise _lacks(job, [*_empty(job, around), *lacking], impossible)
     if impossible:
-        raise _no_room(job, impossible)
+        raise _no_room(order, impossible, _empty(job, around))
     capped = admit.capped(capacity, _demands(job))[1]
     if capped:
         notes.append(capped)
@@ -166,11 +166,14 @@ def _supplied_by(what: str, flags: Iterable[tuple[str, ...]]) -> errors.BadInput
     return error
 
 
-def _no_room(job: Job, impossible: str) -> errors.NoRoom:
-    return errors.NoRoom(
-        f"{job.kind} {job.name} can never fit on this machine: it {impossible}",
-        hint="ask for less, or let `--fit` shrink it to this machine",
+def _no_room(order: Order, impossible: str, lacking: list[Refusal]) -> errors.NoRoom:
+    what = f"{order.job.kind} {order.job.name} can never fit on this machine: it {impossible}"
+    error = errors.NoRoom(
+        "\n".join([what, *map(str, lacking)]), hint="ask for less, or let `--fit` shrink it to this machine"
     )
+    if not order.script:
+        error.flags = (*(word for one in lacking for word in one.flags), "--fit")
+    return error
 
 
 def _image_note(images: list[str]) -> str:

@@ -34,9 +34,9 @@ class Complaint(Struct, frozen=True):
     warning: bool = False
 
     @property
-    def is_misspelling(self) -> bool:
-        """Whether a field is unknown that looks like a known one: hardly what its writer meant."""
-        return self.warning and self.text.startswith("unknown field") and "did you mean" in self.text
+    def is_slip(self) -> bool:
+        """Whether it is hardly what its writer meant: a field or an amount that looks like another one."""
+        return self.warning and self.text.endswith("?") and "did you mean" in self.text
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file

@@ -129,6 +129,7 @@ def _resources(container: Fields) -> tuple[Resources, Resources]:
         for name in given:
             if inner is not None:
                 _check_resource(inner, name, given[name])
+    _check_memory(fields.mapping("limits"), limits.get("memory"))
     inner = fields.mapping("requests")
     for name in requests.keys() & limits.keys():
         if inner is not None and quantities.parse(requests[name]) > quantities.parse(limits[name]):
@@ -147,6 +148,18 @@ def _check_resource(fields: Fields, name: str, written: str) -> None:
         f"Invalid value: {quoted(name)}: must be a standard resource for containers",
         "write cpu, memory, or the full name of a device such as nvidia.com/gpu",
     )
+
+
+def _check_memory(limits: Fields | None, written: str | None) -> None:
+    """Warns of a limit that nothing can run in; a request may be as small as one likes."""
+    if limits is None or written is None:
+        return
+    try:
+        wrong = quantities.too_little_memory(written)
+    except ValueError:
+        return
+    if wrong:
+        limits.warn("memory", wrong)
 
 
 def _counted(written: dict[str, str]) -> Resources:

@@ -155,7 +155,7 @@ def from_script(
         workers=_at_least(1, "--workers", workers),
         gpu=_at_least(0, "--gpu", gpu),
         cpu=_quantity("--cpu", cpu),
-        memory=_quantity("--memory", memory),
+        memory=_memory("--memory", memory),
         env=dict(env or {}),
         retries=_at_least(0, "--retries", retries),
     )
@@ -367,3 +367,11 @@ def _quantity(option: str, written: str) -> str:
     if value < 0:
         raise BadInput(f"{option} must not be negative, got {written}")
     return written
+
+
+def _memory(option: str, written: str) -> str:
+    amount = _quantity(option, written)
+    if amount and (wrong := quantities.too_little_memory(amount)):
+        sentence, _, guess = wrong.partition("; ")
+        raise BadInput(f"{option} {sentence}", hint=guess)
+    return amount

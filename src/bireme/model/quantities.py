@@ -12,6 +12,12 @@ Written = str | int | float
 LARGEST = 2**63 - 1
 """The largest number that Kubernetes can hold in a quantity."""
 
+LEAST_MEMORY = 6 * 1024 * 1024
+"""Bytes below which container runtimes refuse a limit, because nothing can be started in it."""
+
+_MOST_GIBIBYTES = 64
+"""The largest bare number that is taken for gibibytes with the unit left out, not for mebibytes."""
+
 _SCALES = {
     "": Fraction(1),
     **{suffix: Fraction(1, 1000**power) for power, suffix in enumerate(("m", "u", "n"), 1)},
@@ -52,6 +58,17 @@ def whole(written: Written) -> int:
     return _rounded_up(parse(written))
 
 
+def too_little_memory(written: Written) -> str:
+    """Returns a sentence if nothing can run within a limit of so much memory, else an empty text."""
+    amount = whole(written)
+    if not 0 < amount < LEAST_MEMORY:
+        return ""
+    return (
+        f"{written} is {show_memory(amount)}, and no process can live in less than "
+        f"{show_memory(LEAST_MEMORY)}; did you mean {_meant_memory(str(written))}?"
+    )
+
+
 def show_memory(number_of_bytes: int) -> str:
     """Returns a size for people, such as `3.5 GiB`, with at most three significant digits."""
     power = 0
@@ -63,6 +80,16 @@ def show_memory(number_of_bytes: int) -> str:
 def show_cpu(millicores: int) -> str:
     """Returns an amount of cpu for people, such as `0.5 cpu`, with at most three significant digits."""
     return f"{_three_digits(Fraction(millicores, 1000))} cpu"
+
+
+def _meant_memory(text: str) -> str:
+    """Guesses the amount whose unit was forgotten or mistaken: `4` for 4Gi, `400m` for 400Mi."""
+    shape = _SHAPE.fullmatch(text)
+    if shape is None or shape["exponent"] is not None:
+        return "4Gi"
+    number, suffix = shape["number"].lstrip("+"), shape["suffix"]
+    is_small = Fraction(number) <= _MOST_GIBIBYTES
+    return f"{number}Gi" if suffix in ("M", "Mi") or (not suffix and is_small) else f"{number}Mi"
 
 
 def _as_text(written: Written) -> str:

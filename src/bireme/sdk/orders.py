@@ -156,10 +156,10 @@ def _look_for(path: str, cwd: Path) -> None:
 
 
 def _ordered(reading: Reading, given: Given, scene: Scene) -> Ordered:
-    misspelt = [one for one in reading.warnings if one.is_misspelling]
-    if misspelt:
+    slips = [one for one in reading.warnings if one.is_slip]
+    if slips:
         # The reader only warns, because what a cluster holds must be readable. A person can still mend it.
-        raise errors.BadManifest.of([replace(one, warning=False) for one in misspelt])
+        raise errors.BadManifest.of([replace(one, warning=False) for one in slips])
     jobs = tuple(_named(one) for one in reading.jobs)
     _refuse_twins(jobs)
     references = _kept(reading)

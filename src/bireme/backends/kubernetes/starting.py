@@ -170,8 +170,12 @@ def _wanted(parcel: Parcel) -> dict[str, str]:
 
 
 def _set(container: Manifest, variables: dict[str, str]) -> None:
-    kept = [one for one in container.get("env") or () if one.get("name") not in variables]
-    container["env"] = [*kept, *({"name": name, "value": value} for name, value in variables.items())]
+    """Sets variables, each where it was: others may refer to it there. New ones come before all others."""
+    given = {name: {"name": name, "value": value} for name, value in variables.items()}
+    before = container.get("env") or ()
+    known = {one.get("name") for one in before}
+    new = [one for name, one in given.items() if name not in known]
+    container["env"] = [*new, *(given.get(one.get("name"), one) for one in before)]
 
 
 def _volumes(parcel: Parcel) -> list[Manifest]:
