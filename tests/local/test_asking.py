@@ -122,7 +122,7 @@ def test_what_an_init_container_may_put_there_is_not_asked_for(bireme: Bireme) -
     assert "2" in done.stdout
 
 
-def test_a_claim_that_becomes_an_empty_folder_is_said_with_the_option_that_supplies_it(bireme: Bireme) -> None:
+def test_a_claim_that_becomes_an_empty_folder_is_said_with_what_supplies_it(bireme: Bireme) -> None:
     text = JOB.replace("/opt/app/train.py", "train.py").replace("        envFrom", "        #")
     bireme.write("job.yaml", text)
     bireme.write("train.py", "import os; open(os.environ['BIREME_VOLUME_DATASET'] + '/x', 'w')")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
+from bireme import errors
 from bireme.cli import manifests, script_options, text, where
 from bireme.cli.opening import as_json, print_json, print_lines, say
+from bireme.sdk.client import Client
 from bireme.sdk.places import Backend
-from bireme.sdk.views import CheckedJob, CheckView, ScriptFiles
+from bireme.sdk.views import CheckedJob, CheckError, CheckView, ScriptFiles
+
+_SCRIPTS = (".py", ".sh", ".ipynb")
 
 
 @click.command("check", short_help="Say whether manifests are valid; start nothing.")
@@ -21,26 +27,68 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
     """Says whether manifests are valid, and what stands in the way of running them here.
 
     Exits with 2 if one is not valid. What only this machine lacks is said, and is no error. With
-    --on kubernetes the API server is asked, which changes nothing either. Of a script (FILE.py) it lists
-    which files would go with it to a cluster, and which would not.
+    --on kubernetes the API server is asked, which changes nothing either. Of a script (FILE.py, FILE.sh) it
+    lists which files would go with it to a cluster, and which would not.
     """
-    chosen = where.chosen()
-    client = chosen.client()
-    scripts = tuple(_files_of(one) for one in more if one.endswith(".py"))
-    manifests_given = tuple(one for one in more if not one.endswith(".py"))
-    view = CheckView(jobs=(), warnings=())
-    if files or manifests_given or not scripts:
-        view = client.checked(manifests.ordered(client, files, manifests_given))
-    view = replace(view, scripts=scripts)
     if as_json:
-        print_json(view)
-        return
+        sys.exit(_print_as_json(files, more))
+    client = where.chosen().client()
+    view = _view(client, files, more)
     for warning in view.warnings:
         say(f"warning: {warning}")
     for job in view.jobs:
         print_lines(_lines(job, client.places.backend))
     for script in view.scripts:
         print_lines(_script(script))
+
+
+def _view(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> CheckView:
+    scripts, others = _sorted(more)
+    if not (files or others or not scripts):
+        return CheckView(jobs=(), warnings=(), scripts=tuple(map(_files_of, scripts)))
+    found = client.checked(manifests.ordered(client, files, others))
+    return replace(found, scripts=tuple(map(_files_of, scripts)))
+
+
+def _print_as_json(files: tuple[str, ...], more: tuple[str, ...]) -> int:
+    """Prints what is valid and what is not, whatever goes wrong, and returns the exit status."""
+    view = CheckView(jobs=(), warnings=())
+    refused: tuple[errors.BiremeError, ...] = ()
+    scripts, others = _sorted(more)
+    try:
+        client = where.chosen().client()
+        if files or others or not scripts:
+            found = manifests.read(client, files, others)
+            refused = found.refused
+            if found.ordered.orders:
+                view = client.checked(found.ordered)
+        view = replace(view, scripts=tuple(map(_files_of, scripts)))
+    except errors.BiremeError as error:
+        refused = (*refused, error)
+    print_json(replace(view, errors=tuple(one for error in refused for one in _errors(error))))
+    return refused[0].exit_status if refused else 0
+
+
+def _sorted(more: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The scripts among the words, and the manifests."""
+    scripts = tuple(one for one in more if one.endswith(_SCRIPTS))
+    return scripts, tuple(one for one in more if not one.endswith(_SCRIPTS))
+
+
+def _errors(error: errors.BiremeError) -> Iterator[CheckError]:
+    complaints = error.complaints if isinstance(error, errors.BadManifest) else ()
+    for one in complaints:
+        yield CheckError(
+            code=error.code,
+            text=one.text,
+            hint=one.hint,
+            file=one.file,
+            line=one.line,
+            column=one.column,
+            field=one.field,
+        )
+    if not complaints:
+        yield CheckError(code=error.code, text=error.what, hint=error.hint)
 
 
 def _files_of(script: str) -> ScriptFiles:

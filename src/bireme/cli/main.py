@@ -197,7 +197,11 @@ def _bug(error: Exception) -> str:
 
 
 def _advice(word: str) -> str:
-    if word.endswith(".py"):
+    if word.endswith(".ipynb"):
+        from bireme.core import scripts  # here, because it is hardly ever needed
+
+        return scripts.by_name(word).hint
+    if word.endswith((".py", ".sh")):
         return f"to run a script: bireme run {word}"
     if word.endswith((".yaml", ".yml", ".json")):
         return f"to run a manifest: bireme run -f {word}"

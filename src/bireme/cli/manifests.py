@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 
@@ -22,8 +24,23 @@ files = click.option(
 more = click.argument("more", nargs=-1, metavar="[FILE...]")
 
 
+class Read(NamedTuple):
+    """What was found in manifests, and what is wrong with the others."""
+
+    ordered: Ordered
+    refused: tuple[errors.BadManifest, ...]
+
+
 def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Ordered:
-    """Reads each by itself, because two of them may hold the same job; all complaints come at once."""
+    """Reads manifests; all complaints come at once."""
+    found = read(client, files, more)
+    if found.refused:
+        raise _together(found.refused)
+    return found.ordered
+
+
+def read(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Read:
+    """Reads each by itself, because two of them may hold the same job."""
     chosen = (*files, *more)
     if not chosen:
         raise errors.BadInput("no manifest is given", hint="name a file: -f job.yaml")
@@ -35,17 +52,16 @@ def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Or
             found.append(orders.of_documents(documents, Given(), client.scene()))
         except errors.BadManifest as error:
             refused.append(error)
-    if refused:
-        raise _together(refused)
-    return Ordered(
+    together = Ordered(
         orders=tuple(order for one in found for order in one.orders),
         read=tuple(read for one in found for read in one.read),
         warnings=tuple(warning for one in found for warning in one.warnings),
         beside=tuple(each for one in found for each in one.beside),
     )
+    return Read(together, tuple(refused))
 
 
-def _together(refused: list[errors.BadManifest]) -> errors.BadManifest:
+def _together(refused: Sequence[errors.BadManifest]) -> errors.BadManifest:
     if len(refused) == 1:
         return refused[0]
     return errors.BadManifest.of([complaint for one in refused for complaint in one.complaints])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from bireme import kinds
+from bireme.core import scripts
+from bireme.core.scripts import Launch
 from bireme.errors import BadManifest
 from bireme.kinds.contract import KindModule
 from bireme.manifest import jobs, names, places, podjob, references, shortform, trainjob
@@ -86,9 +88,18 @@ class Reading(Struct, frozen=True):
     warnings: tuple[Complaint, ...] = ()
 
 
-def read(documents: Sequence[Document]) -> Reading:
+Looks = Callable[[str, str], Launch]
+"""Finds out what runs a script, from the file that names it and the path that it gives."""
+
+
+def by_name(file: str, script: str) -> Launch:
+    """Looks at the script's name alone."""
+    return scripts.by_name(script)
+
+
+def read(documents: Sequence[Document], looks: Looks = by_name) -> Reading:
     """Reads jobs and what they refer to, or raises one BadManifest that carries every complaint."""
-    reader = _Reader()
+    reader = _Reader(looks)
     for document in documents:
         reader.add(document)
     return reader.finish()
@@ -98,13 +109,14 @@ def from_manifest(
     manifest: Mapping[str, object], *, file: str = "<manifest>", script: str | None = None
 ) -> Reading:
     """Reads a manifest that is plain data already, such as the one of a script."""
-    reader = _Reader()
+    reader = _Reader(by_name)
     reader.add(places.document_of(manifest, file, Mark(0, 0)), script)
     return reader.finish()
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, looks: Looks) -> None:
+        self._looks = looks
         self._complaints = Complaints()
         self._jobs: list[ReadJob] = []
         self._references = references.Gathered()
@@ -192,6 +204,10 @@ class _Reader:
         short = shortform.read(fields)
         if short is None:
             return
+        launch = self._looks(fields.file, short.path) if short.path else Launch()
+        if launch.wrong:
+            fields.error("script", launch.wrong, launch.hint)
+        short = shortform.launched(short, launch)
         manifest = shortform.compile(short)
         compiled = places.document_of(manifest, fields.file, root.mark).root
         complaints = Complaints(fields.file)

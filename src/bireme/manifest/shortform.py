@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from bireme import kinds
+from bireme.core.scripts import Launch
 from bireme.errors import BadInput
 from bireme.manifest import names, policies, roles
 from bireme.manifest.complaints import Complaint, Fields
@@ -76,6 +77,9 @@ _ORIGINS = tuple(
 )
 
 
+_BY_PYTHON = Launch()
+
+
 class ShortForm(Struct, frozen=True):
     """The fields of the short form, checked."""
 
@@ -96,7 +100,9 @@ class ShortForm(Struct, frozen=True):
     env: dict[str, str] = {}
     kind: Kind = Kind.PYTORCH
     image: str = ""
-    python: str = "python"
+    python: str = ""
+    launcher: tuple[str, ...] | None = None
+    """What stands before the script instead of the interpreter."""
 
     @property
     def path(self) -> str | None:
@@ -128,7 +134,7 @@ def read(fields: Fields) -> ShortForm | None:
         env=fields.text_map("env"),
         kind=Kind(fields.choice("kind", list(Kind), Kind.PYTORCH)),
         image=fields.text("image", ""),
-        python=fields.text("python", "python") or "python",
+        python=fields.text("python", ""),
     )
     fields.done(FIELDS)
     return short if script else None
@@ -145,6 +151,7 @@ def from_script(
     memory: str = "",
     env: Mapping[str, str] | None = None,
     retries: int = RETRIES,
+    launch: Launch = _BY_PYTHON,
 ) -> Manifest:
     """Makes the manifest of `bireme run train.py --workers 4`; what is wrong names its option."""
     if not script:
@@ -159,12 +166,26 @@ def from_script(
         env=dict(env or {}),
         retries=_at_least(0, "--retries", retries),
     )
+    short = launched(short, launch)
     if name and (wrong := names.wrong_label_1035(name)):
         raise BadInput(f"--name {quoted(name)}: {wrong}")
     for variable in short.env:
         if wrong := names.wrong_variable(variable):
             raise BadInput(f"--env {quoted(variable)}: {wrong}")
     return compile(short)
+
+
+def launched(short: ShortForm, launch: Launch) -> ShortForm:
+    """The same, run by what its script needs; an interpreter that the user names is kept."""
+    if launch.words is None or short.python:
+        return short
+    script = (called(short.script[0], launch), *short.script[1:])
+    return structs.replace(short, launcher=launch.words, script=script)
+
+
+def called(path: str, launch: Launch) -> str:
+    """How a script is named where it is run: a program is looked for on PATH unless it has a slash."""
+    return f"./{path}" if launch.words == () and "/" not in path else path
 
 
 def compile(short: ShortForm) -> Manifest:
@@ -348,7 +369,8 @@ def _container(short: ShortForm) -> Manifest:
 
 
 def _command(short: ShortForm) -> list[str]:
-    return [short.python, *short.script]
+    before = (short.python or "python",) if short.launcher is None else short.launcher
+    return [*before, *short.script]
 
 
 def _at_least(least: int, option: str, value: int) -> int:

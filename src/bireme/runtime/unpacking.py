@@ -5,7 +5,8 @@ them with the sum in its own arguments, and only then runs this module, of which
 Everything here works on what was read then: whoever may write ConfigMaps can change the folder at any time.
 
 `main(files, work, script)` unpacks the files `code.000`, `code.001`... into WORK/code and becomes
-`python SCRIPT...` there. What it says goes to standard error, one line each, beginning with `bireme:`.
+`python SCRIPT...` there, or the program that stands after `--program`. What it says goes to standard error,
+one line each, beginning with `bireme:`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 RUNTIME = "runtime.zip"
 REQUIREMENTS = "BIREME_REQUIREMENTS"
 BROKEN = 126
+PROGRAM = "--program"
+"""Stands before a command that is not Python's, where otherwise a script stands."""
 
 
 def main(files: Dict[str, bytes], work: str, script: List[str]) -> NoReturn:
@@ -37,8 +40,19 @@ def main(files: Dict[str, bytes], work: str, script: List[str]) -> NoReturn:
     os.chdir(code)
     sys.stdout.flush()
     sys.stderr.flush()
+    if script[:1] == [PROGRAM]:
+        become(script[1:], environ)
     command = launcher() + script
     os.execve(sys.executable, command, environ)
+
+
+def become(command: List[str], environ: Dict[str, str]) -> NoReturn:
+    """Becomes a program that is not Python's, in whose own lines `python` is the one that runs this."""
+    environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), environ.get("PATH", os.defpath)])
+    try:
+        os.execvpe(command[0], command, environ)
+    except OSError as error:
+        _fail(f"{command[0]} cannot be started: {error.strerror}")
 
 
 def prepare(files: Dict[str, bytes], code: str, environ: Dict[str, str]) -> None:

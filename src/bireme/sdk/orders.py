@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from bireme import errors
 from bireme.backends.local.supplies import Supplies
+from bireme.core import scripts
+from bireme.core.scripts import Launch
 from bireme.engine.submit import Order
 from bireme.manifest import names, read, shortform
 from bireme.manifest.nodes import Document
@@ -82,8 +84,12 @@ class Ordered(Struct, frozen=True):
 
 def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
     """Makes the order of a script; refuses one that is not there."""
+    launch = Launch()
     if not script.is_module:
         _look_for(script.path, scene.cwd)
+        launch = launch_of(scene.cwd / script.path, script.path)
+        if launch.wrong:
+            raise errors.BadInput(launch.wrong, hint=launch.hint)
     words = ("-m", script.path) if script.is_module else (script.path,)
     manifest = shortform.from_script(
         words[0],
@@ -95,14 +101,15 @@ def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
         memory=script.memory,
         env=script.env,
         retries=script.retries,
+        launch=launch,
     )
-    reading = read.from_manifest(manifest, script=script.path)
+    reading = read.from_manifest(manifest, script=shortform.called(script.path, launch))
     return _ordered(reading, given, scene)
 
 
 def of_documents(documents: Sequence[Document], given: Given, scene: Scene, name: str = "") -> Ordered:
     """Makes the orders of manifests; a name replaces that of the only job."""
-    reading = read.read(documents)
+    reading = read.read(documents, lambda file, path: launch_of(_folder(file, scene.cwd) / path, path))
     ordered = _ordered(_renamed(reading, name) if name else reading, given, scene)
     return replace(ordered, beside=tuple(_beside(documents)))
 
@@ -111,6 +118,18 @@ def of_manifest(manifest: Mapping[str, object], given: Given, scene: Scene, name
     """Makes the order of a manifest that is plain data."""
     reading = read.from_manifest(manifest)
     return _ordered(_renamed(reading, name) if name else reading, given, scene)
+
+
+def launch_of(file: Path, shown: str) -> Launch:
+    """What runs a script; one that is not there, or cannot be read, is said elsewhere."""
+    try:
+        if file.is_dir():
+            return Launch()
+        with file.open("rb") as stream:
+            head = stream.read(scripts.HEAD)
+    except (OSError, ValueError):
+        return scripts.by_name(shown)
+    return scripts.by_content(shown, head, is_executable=os.access(file, os.X_OK))
 
 
 def rendered(ordered: Ordered) -> str:
@@ -129,7 +148,8 @@ def completed(ordered: Ordered) -> list[dict[str, Any]]:  # Any: JSON has no bet
 
 def name_of(path: str) -> str:
     """A name for the job of a script: after the script, with four letters that differ each time."""
-    stem = path.rpartition(".")[2] if "/" not in path and not path.endswith(".py") else Path(path).stem
+    is_module = "/" not in path and not path.endswith(scripts.ENDINGS)
+    stem = path.rpartition(".")[2] if is_module else Path(path).stem
     return _with_letters(names.label_of(stem)[:_LONGEST_STEM].strip("-") or "job")
 
 

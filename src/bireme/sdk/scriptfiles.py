@@ -9,6 +9,7 @@ from pathlib import Path
 from bireme import errors
 from bireme.backends.kubernetes import folders
 from bireme.backends.kubernetes.folders import Folder
+from bireme.sdk import orders
 from bireme.sdk.views import ScriptFiles
 
 _MOST_NAMED = 3
@@ -18,6 +19,9 @@ def of_script(script: str, cwd: Path) -> ScriptFiles:
     """What `bireme run SCRIPT --on kubernetes` would send."""
     if not (cwd / script).is_file():
         raise errors.BadInput(f"there is no script {script} in {cwd}")
+    launch = orders.launch_of(cwd / script, script)
+    if launch.wrong:
+        raise errors.BadInput(launch.wrong, hint=launch.hint)
     folder = folders.of_script(script, cwd)
     return ScriptFiles(
         script=script,
@@ -30,7 +34,7 @@ def of_script(script: str, cwd: Path) -> ScriptFiles:
 
 def sentences(folder: Folder, script: str) -> Iterator[str]:
     """What is not sent, with the first names of each."""
-    every = f"; `bireme check {script}` lists all" if script.endswith(".py") else ""
+    every = f"; `bireme check {script}` lists all" if script.endswith((".py", ".sh")) else ""
     if folder.left_out:
         yield f"ignore files leave out {len(folder.left_out)}: {_named(folder.left_out)}{every}"
     if folder.secrets:

@@ -233,6 +233,19 @@ class ScriptFiles(Struct, frozen=True, kw_only=True):
     """What looks like a key or like credentials."""
 
 
+class CheckError(Struct, frozen=True, kw_only=True):
+    """Something that is wrong with what was given; line 0 means the file, or the command, as a whole."""
+
+    code: str
+    """What `bireme explain` takes."""
+    text: str
+    hint: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    field: str = ""
+
+
 class CheckView(Struct, frozen=True, kw_only=True):
     """What `bireme check --json` prints."""
 
@@ -240,6 +253,7 @@ class CheckView(Struct, frozen=True, kw_only=True):
     jobs: tuple[CheckedJob, ...]
     warnings: tuple[str, ...]
     scripts: tuple[ScriptFiles, ...] = ()
+    errors: tuple[CheckError, ...] = ()
 
 
 class JobViews(Struct, frozen=True, kw_only=True):

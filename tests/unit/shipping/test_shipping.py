@@ -296,6 +296,26 @@ def test_a_manifest_mounts_the_code_and_starts_it(tmp_path: Path) -> None:
     assert MANIFEST["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"].keys() == {"containers"}
 
 
+@pytest.mark.parametrize("words", [("bash", "run.sh"), ("./run.sh",)])
+def test_a_script_that_is_not_python_runs_among_its_files(tmp_path: Path, words: tuple[str, ...]) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "train.py").write_text("import sys; print('trained', *sys.argv[1:])")
+    (folder / "run.sh").write_text("#!/bin/bash\nexec python train.py $# python")
+    (folder / "run.sh").chmod(0o755)
+
+    done = _run(_parcel(folder, "run.sh"), tmp_path, *words, "a", "python")
+
+    assert (done.returncode, done.stdout) == (0, "trained 2 python\n"), done.stderr
+
+
+def test_the_command_of_a_program_is_shown_as_it_was_given() -> None:
+    found = starting.booted(["mpirun", "-np", "2", "bash", "run.sh"], "sha256:1a", lambda word: word)
+
+    assert starting.unbooted(found) == ("mpirun", "-np", "2", "bash", "run.sh")
+    assert starting.booted([], "sha256:1a") == []
+
+
 def test_mpirun_starts_the_script_by_way_of_the_unpacking() -> None:
     found = starting.booted(["mpirun", "-np", "2", "python", "train.py"], "sha256:1a")
 

@@ -42,6 +42,8 @@ BOOT = (
 Its arguments are the program, the sum, and the script with its own arguments.
 """
 
+_RANKS_AT = 3
+"""Where the command of the ranks begins behind `mpirun -np N`."""
 _PARTS_VOLUME = "bireme-parts"
 _TERMINATION_LOG = "/dev/termination-log"
 _ECHO = "BIREME_ECHO"
@@ -138,12 +140,18 @@ def with_run(manifest: Manifest, run: str) -> Manifest:
 
 
 def booted(command: Sequence[str], sum_: str, renamed: Callable[[str], str] = str) -> list[str]:
-    """A command in which Python is started by way of the unpacking; one without Python is left alone."""
-    at = next((index for index, word in enumerate(command) if _is_python(word)), None)
-    if at is None:
-        return list(command)
-    script = [renamed(word) if number == 0 else word for number, word in enumerate(command[at + 1 :])]
-    return [*command[:at], "sh", "-c", BOOT, command[at], sum_, *script]
+    """A command that is started by way of the unpacking, behind `mpirun` where there is one."""
+    at = _RANKS_AT if tuple(command[:2]) == ("mpirun", "-np") else 0
+    before, words = list(command[:at]), list(command[at:])
+    if not words:
+        return before
+    if _is_python(words[0]):
+        script = [renamed(word) if number == 0 else word for number, word in enumerate(words[1:])]
+        return [*before, "sh", "-c", BOOT, words[0], sum_, *script]
+    own = [renamed(word) for word in words]
+    if "/" in words[0] and "/" not in own[0]:
+        own[0] = f"./{own[0]}"  # else it would be looked for on PATH
+    return [*before, "sh", "-c", BOOT, "python3", sum_, unpacking.PROGRAM, *own]
 
 
 def unbooted(command: Sequence[str]) -> tuple[str, ...]:
@@ -153,6 +161,8 @@ def unbooted(command: Sequence[str]) -> tuple[str, ...]:
     if at is None:
         return words
     rest = words[at + 1 :]
+    if rest[2:3] == (unpacking.PROGRAM,):
+        return (*words[: at - 2], *rest[3:])
     # A job of an older Bireme has no sum.
     return (*words[: at - 2], *(word for index, word in enumerate(rest) if index != 1 or not _is_sum(word)))
 
