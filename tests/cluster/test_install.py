@@ -15,6 +15,9 @@ from tests.cluster.harness import Json
 from tests.cluster.planes import Plane, plane
 from tests.unit.manifest.samples import JAXJOB
 
+IMAGE = "registry.example/operator:1"
+NAMED = ("--image", IMAGE, "--no-wait")
+"""What an installation names here, where no node could run the operator."""
 OPERATOR = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -90,8 +93,8 @@ def definition(kind: Kind, **changes: object) -> str:
 
 @pytest.mark.usefixtures("nothing")
 def test_everything_is_created_then_unchanged(bireme: Installer, cluster: Plane) -> None:
-    first = bireme("install")
-    again = bireme.outcomes("install")
+    first = bireme("install", *NAMED)
+    again = bireme.outcomes("install", *NAMED)
 
     assert first.status == 0, first.err
     assert "created   CustomResourceDefinition tfjobs.kubeflow.org\n" in first.out
@@ -101,10 +104,36 @@ def test_everything_is_created_then_unchanged(bireme: Installer, cluster: Plane)
     cluster("create", "--dry-run=server", "-f", "-", stdin=JAXJOB)
 
 
-def test_another_image_changes_the_deployment_alone(bireme: Installer) -> None:
-    bireme("install")
+@pytest.mark.usefixtures("nothing")
+def test_an_operator_without_an_image_is_refused_before_anything_is_made(
+    bireme: Installer, cluster: Plane
+) -> None:
+    done = bireme("install")
 
-    outcomes = bireme.outcomes("install", "--image", "registry.example/operator:2")
+    assert done.status == 2
+    assert "--image" in done.err
+    assert "docker build -t " in done.err
+    assert "docker push " in done.err
+    assert done.out == ""
+    assert "tfjobs" not in cluster("get", "crds", "-o", "name")
+
+
+def test_an_installation_that_is_repeated_keeps_its_image(bireme: Installer, cluster: Plane) -> None:
+    bireme("install", *NAMED)
+
+    again = bireme.outcomes("install", "--no-wait", "--kind", "jaxjob")
+
+    assert again["Deployment bireme-operator"] == "changed"
+    deployment = cluster.object("deployment", "bireme-operator", "-n", bireme.namespace)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == IMAGE
+    assert "--kind" in container["args"]
+
+
+def test_another_image_changes_the_deployment_alone(bireme: Installer) -> None:
+    bireme("install", *NAMED)
+
+    outcomes = bireme.outcomes("install", "--image", "registry.example/operator:2", "--no-wait")
 
     changed = [name for name, outcome in outcomes.items() if outcome == "changed"]
     assert changed == ["Deployment bireme-operator"]
@@ -112,16 +141,16 @@ def test_another_image_changes_the_deployment_alone(bireme: Installer) -> None:
 
 @pytest.mark.usefixtures("nothing")
 def test_a_dry_run_changes_nothing(bireme: Installer, cluster: Plane) -> None:
-    done = bireme("install", "--dry-run")
+    done = bireme("install", *NAMED, "--dry-run")
 
     assert done.status == 0, done.err
     assert "created   Deployment bireme-operator" in done.out
     assert all(line.endswith("(dry run)") for line in done.out.splitlines())
     assert "tfjobs" not in cluster("get", "crds", "-o", "name")
-    bireme("install")
-    outcomes = bireme.outcomes("install", "--dry-run", "--image", "other")
+    bireme("install", *NAMED)
+    outcomes = bireme.outcomes("install", "--dry-run", "--image", "other", "--no-wait")
     assert outcomes["Deployment bireme-operator"] == "changed"
-    assert set(bireme.outcomes("install").values()) == {"unchanged"}
+    assert set(bireme.outcomes("install", *NAMED).values()) == {"unchanged"}
 
 
 @pytest.mark.usefixtures("nothing")
@@ -138,7 +167,7 @@ def test_definitions_alone(bireme: Installer, cluster: Plane) -> None:
 def test_a_running_operator_of_kubeflow_is_not_fought(bireme: Installer, cluster: Plane) -> None:
     cluster("create", "-f", "-", stdin=json.dumps(OPERATOR))
     try:
-        done = bireme("install", "--adopt")
+        done = bireme("install", *NAMED, "--adopt")
         cluster("scale", "deployment", "training-operator", "--replicas", "0")
         asleep = bireme("install", "--crds-only")
     finally:
@@ -154,7 +183,7 @@ def test_a_running_operator_of_kubeflow_is_not_fought(bireme: Installer, cluster
 def test_a_webhook_that_was_left_behind_is_named(bireme: Installer, cluster: Plane) -> None:
     cluster("create", "-f", "-", stdin=json.dumps(WEBHOOK))
     try:
-        done = bireme("install")
+        done = bireme("install", *NAMED)
     finally:
         cluster("delete", "validatingwebhookconfiguration", rivals.WEBHOOK)
 
@@ -168,9 +197,9 @@ def test_definitions_of_others_are_taken_over_only_when_asked(bireme: Installer,
     cluster("wait", "--for", "condition=Established", "crd/jaxjobs.kubeflow.org")
     cluster("create", "-f", "-", stdin=JAXJOB)
 
-    refused = bireme("install")
+    refused = bireme("install", *NAMED)
     kept = bireme.outcomes("uninstall")
-    adopted = bireme.outcomes("install", "--adopt")
+    adopted = bireme.outcomes("install", *NAMED, "--adopt")
 
     assert refused.status == 2
     assert "somebody else has defined jaxjobs.kubeflow.org" in refused.err
@@ -186,7 +215,7 @@ def test_what_mpijobs_are_stored_as_is_kept(bireme: Installer, cluster: Plane) -
     spec = {**made["spec"], "versions": [one for one in made["spec"]["versions"] if one["storage"]]}
     cluster("create", "-f", "-", stdin=definition(Kind.MPI, spec=spec))
 
-    bireme("install", "--adopt")
+    bireme("install", *NAMED, "--adopt")
 
     versions = cluster.object("crd", "mpijobs.kubeflow.org")["spec"]["versions"]
     assert sorted(one["name"] for one in versions) == ["v1", "v1alpha2", "v2beta1"]
@@ -194,12 +223,12 @@ def test_what_mpijobs_are_stored_as_is_kept(bireme: Installer, cluster: Plane) -
 
 
 def test_a_field_that_somebody_else_set_is_not_fought_over(bireme: Installer, cluster: Plane) -> None:
-    bireme("install")
+    bireme("install", *NAMED)
     where = ("-n", bireme.namespace, "deployment/bireme-operator")
     cluster("set", "image", *where, "operator=theirs")
 
-    refused = bireme("install")
-    adopted = bireme.outcomes("install", "--adopt")
+    refused = bireme("install", *NAMED)
+    adopted = bireme.outcomes("install", *NAMED, "--adopt")
 
     assert refused.status == 2
     assert "somebody else has set fields of Deployment bireme-operator" in refused.err
@@ -207,10 +236,10 @@ def test_a_field_that_somebody_else_set_is_not_fought_over(bireme: Installer, cl
 
 
 def test_two_operators_of_ours_are_refused(bireme: Installer, cluster: Plane) -> None:
-    bireme("install")
+    bireme("install", *NAMED)
     first, bireme.namespace = bireme.namespace, "elsewhere"
 
-    done = bireme("install")
+    done = bireme("install", *NAMED)
     bireme.namespace = first
 
     assert done.status == 2
@@ -224,7 +253,7 @@ def test_an_object_that_somebody_else_made_is_not_changed(bireme: Installer, clu
     )
     before = cluster.object("clusterrole", "bireme-operator")
     try:
-        refused = bireme("install")
+        refused = bireme("install", *NAMED)
         after = cluster.object("clusterrole", "bireme-operator")
         kept = bireme.outcomes("uninstall", "--keep-crds")
     finally:
@@ -239,13 +268,13 @@ def test_an_object_that_somebody_else_made_is_not_changed(bireme: Installer, clu
 def test_the_kinds_and_the_network_policy_are_the_administrator_s_choice(
     bireme: Installer, cluster: Plane
 ) -> None:
-    wrong = bireme("install", "--kind", "SparkJob")
-    done = bireme.outcomes("install", "--kind", "jaxjob", "--network-policy")
+    wrong = bireme("install", *NAMED, "--kind", "SparkJob")
+    done = bireme.outcomes("install", *NAMED, "--kind", "jaxjob", "--network-policy")
 
     assert wrong.status == 2
     assert "SparkJob is not a kind that the operator serves" in wrong.err
     assert done["NetworkPolicy bireme-operator"] == "created"
-    assert bireme.outcomes("install", "--kind", "jaxjob")["NetworkPolicy bireme-operator"] == "kept"
+    assert bireme.outcomes("install", *NAMED, "--kind", "jaxjob")["NetworkPolicy bireme-operator"] == "kept"
     where = f"system:serviceaccount:{bireme.namespace}:bireme-operator"
     asked = ("auth", "can-i", "-A", "--as", where)
     assert cluster.run(*asked, "get", "jaxjobs.kubeflow.org").stdout.strip() == "yes"
@@ -262,7 +291,7 @@ def test_the_kinds_and_the_network_policy_are_the_administrator_s_choice(
 
 
 def test_uninstalling_leaves_nothing_of_ours(bireme: Installer, cluster: Plane) -> None:
-    bireme("install")
+    bireme("install", *NAMED)
 
     done = bireme("uninstall")
 
@@ -274,7 +303,7 @@ def test_uninstalling_leaves_nothing_of_ours(bireme: Installer, cluster: Plane) 
 
 
 def test_jobs_are_not_deleted_unasked(bireme: Installer, cluster: Plane) -> None:
-    bireme("install")
+    bireme("install", *NAMED)
     cluster("create", "-f", "-", stdin=JAXJOB)
 
     refused = bireme("uninstall")

@@ -9,10 +9,11 @@ from tools.deploy import image
 from tools.testcluster.processes import until
 
 from bireme.operator.installation import NAME, NAMESPACE
-from tests.cli.commands import Cli
+from tests.cli.commands import Cli, Done
 from tests.cluster.harness import PYTHON, Cluster, Json
 
 PATIENCE = 90.0
+MISSING = "registry.invalid/bireme-operator:none"
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,23 @@ def installed(breakable: Cluster, tmp_path_factory: pytest.TempPathFactory) -> C
     done = Cli(folder / "home", folder)(*words)
     assert done.status == 0, done.err
     return breakable
+
+
+def _bireme(cluster: Cluster, folder: Path, *words: str) -> Done:
+    return Cli(folder / "home", folder)(*words, KUBECONFIG=str(cluster.kubeconfig))
+
+
+def test_an_image_that_no_node_can_pull_is_named_with_the_way_out(breakable: Cluster, tmp_path: Path) -> None:
+    installed = _bireme(breakable, tmp_path, "install", "--image", MISSING)
+    examined = _bireme(breakable, tmp_path, "doctor", "--on", "kubernetes")
+
+    assert installed.status == 5, installed
+    assert "created   Deployment bireme-operator" in installed.out
+    for said in (installed.err, examined.out):
+        assert MISSING in said
+        assert f"docker push {MISSING}" in said
+        assert f"bireme install --image {MISSING}" in said
+    assert "no operator of Bireme holds its lease" in examined.out
 
 
 def job(name: str) -> Json:

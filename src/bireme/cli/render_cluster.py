@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 from bireme.backends.kubernetes.clusterdoctor import ClusterFacts
 from bireme.model.quantities import show_cpu, show_memory
 from bireme.sdk.clusterhealth import ClusterView
@@ -27,7 +29,7 @@ def shown(view: ClusterView) -> list[str]:
     ]
     lines = [f"{name:<11} {value}" for name, value in facts]
     for problem in view.problems:
-        lines += ["", f"! {problem.what}", f"  next: {problem.next}"]
+        lines += ["", f"! {problem.what}", *indent(f"next: {problem.next}", "  ").splitlines()]
     return lines
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 from bireme.cli import render_jobs
 from bireme.model.quantities import show_cpu, show_memory
 from bireme.sdk.doctor import Interpreter, MachineView
@@ -24,7 +26,7 @@ def shown(view: MachineView) -> list[str]:
     lines = [f"{name:<11} {value}" for name, value in facts]
     lines += [render_jobs.warm(one) for one in view.warm]
     for problem in view.problems:
-        lines += ["", f"! {problem.what}", f"  next: {problem.next}"]
+        lines += ["", f"! {problem.what}", *indent(f"next: {problem.next}", "  ").splitlines()]
     return lines
 
 

@@ -30,10 +30,30 @@ class Settings(Struct, frozen=True):
 
     namespace: str = NAMESPACE
     image: str = IMAGE
+    """Empty for the one that the operator has already."""
     kinds: tuple[Kind, ...] = crds.KINDS
     """Those that the operator serves; its rights go no further."""
     network_policy: bool = False
     """Whether a NetworkPolicy keeps others away from the operator's ports."""
+
+
+def building(image: str = "", namespace: str = NAMESPACE) -> tuple[str, ...]:
+    """The lines that say how an image of the operator is made, and put where nodes find it."""
+    named = image or f"registry.example/{IMAGE}"
+    return (
+        "build it in a checkout of Bireme, and push it to a registry that the nodes can pull from:",
+        f"  docker build -t {named} .",
+        f"  docker push {named}",
+        f"  {command(named, namespace)}",
+        f"a cluster of kind needs no registry: kind load docker-image {named}",
+        "without an image: bireme install --crds-only, then bireme operator --no-leader-elect here",
+    )
+
+
+def command(image: str, namespace: str) -> str:
+    """The command that installs the operator with an image."""
+    where = "" if namespace == NAMESPACE else f" --namespace {namespace}"
+    return f"bireme install --image {image}{where}"
 
 
 def namespace(settings: Settings) -> Object:
@@ -160,6 +180,8 @@ def _container(settings: Settings) -> Object:
         "name": "operator",
         "image": settings.image,
         "imagePullPolicy": "IfNotPresent",
+        # So that whoever asks how it fares reads its last words in the pod's status, without a right to logs.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "args": [
             "operator",
             "--leader-elect",

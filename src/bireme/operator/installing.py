@@ -18,6 +18,7 @@ from bireme import errors
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.meaning import ByName, Expected
 from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.rollouts import Standing
 from bireme.model.job import Kind
 from bireme.operator import crds, installation, rivals
 from bireme.operator.installation import Object, Settings
@@ -68,6 +69,8 @@ class InstallView(Struct, frozen=True):
 
     objects: tuple[Done, ...]
     dry_run: bool = False
+    operator: Standing | None = None
+    """How the operator fares; None where that was not waited for."""
     version: int = 1
 
 
@@ -89,6 +92,8 @@ async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
     """
     found = await _definitions(api)
     await rivals.refuse(api, wish.settings.namespace)
+    if not wish.crds_only:
+        wish = replace(wish, settings=await _with_image(api, wish.settings))
     objects = [] if wish.crds_only else _beside(wish.settings)
     if not wish.adopt:
         rivals.refuse_foreign(found)
@@ -112,6 +117,20 @@ async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
             yield await _apply(api, one, wish)
     async for kept in _left(api, wish.settings):
         yield kept
+
+
+async def _with_image(api: Api, settings: Settings) -> Settings:
+    """Without a choice the operator keeps its image. A first one has to be named: none is published."""
+    if settings.image:
+        return settings
+    there = await _get(api, installation.workload(settings)[0])
+    match there:
+        case {"spec": {"template": {"spec": {"containers": [{"image": str(image)}, *_]}}}}:
+            return replace(settings, image=image)
+    raise errors.BadInput(
+        "no image of the operator is published yet: name one with --image",
+        hint="\n".join(installation.building(namespace=settings.namespace)),
+    )
 
 
 def _beside(settings: Settings) -> list[Object]:

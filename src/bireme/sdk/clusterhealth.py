@@ -9,6 +9,7 @@ from msgspec import Struct
 import bireme
 from bireme.backends.kubernetes import clusterdoctor
 from bireme.backends.kubernetes.clusterdoctor import ClusterFacts
+from bireme.operator import awaiting
 from bireme.sdk.cluster import ClusterPlace
 from bireme.sdk.doctor import Problem
 from bireme.sdk.views import VERSION
@@ -64,11 +65,29 @@ def _operator_problems(facts: ClusterFacts) -> Iterator[Problem]:
         what = "whether Bireme's operator runs cannot be seen: you may not read its lease"
         yield Problem(what, "ask an administrator, or start a job: bireme show says if nobody takes it up")
     elif not facts.operator:
-        step = "kubectl -n bireme-system get pods, or: bireme install"
-        yield Problem("no operator of Bireme holds its lease: jobs are not carried on", step)
+        yield _absent(facts)
     elif facts.unserved:
         what = f"Bireme's operator does not serve {', '.join(facts.unserved)}: such jobs wait"
         yield Problem(what, "to serve every kind: bireme install; to choose: --kind for each that is wanted")
+    # Another one may serve: that of the version before, or one that runs outside the cluster.
+    if facts.operator and (found := _remedy(facts)) is not None:
+        yield found
+
+
+def _absent(facts: ClusterFacts) -> Problem:
+    what = "no operator of Bireme holds its lease: jobs wait for one"
+    if (found := _remedy(facts)) is not None:
+        return Problem(f"{what}; {found.what}", found.next)
+    if facts.installed is not None:
+        where = f"-n {facts.installed.namespace} deployment,pods"
+        return Problem(f"{what}; it is starting with image {facts.installed.image}", f"kubectl get {where}")
+    return Problem(what, "bireme install")
+
+
+def _remedy(facts: ClusterFacts) -> Problem | None:
+    """What keeps the operator of the cluster from working, where it is installed."""
+    found = awaiting.remedy(facts.installed) if facts.installed is not None else None
+    return None if found is None else Problem(found.what, "\n".join(found.steps))
 
 
 def _storage_problems(facts: ClusterFacts) -> Iterator[Problem]:

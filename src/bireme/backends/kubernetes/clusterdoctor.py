@@ -13,11 +13,12 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes import jobs, operators
+from bireme.backends.kubernetes import jobs, operators, rollouts
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.jobs import Served
 from bireme.backends.kubernetes.operators import Lease
 from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.rollouts import Deployment, Standing
 from bireme.backends.kubernetes.views import Meta, Node
 from bireme.model import quantities
 from bireme.model.pods import GPU_SUFFIXES
@@ -73,6 +74,8 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     """Whose they are: `bireme`, `kubeflow`, or an empty text where none are there."""
     operator: str | None = None
     """Who holds our operator's lease and renewed it just now; empty if nobody does."""
+    installed: Standing | None = None
+    """How the operator's Deployment fares; None where there is none, or the user may not look."""
     unserved: tuple[str, ...] = ()
     """Kinds that are defined, and that our operator was told not to serve."""
     nodes: int | None = None
@@ -136,10 +139,11 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         jobs.serves(api, _NATIVE, "workloads"),
         operators.find_leases(api),
     )
-    nodes, classes, dns = await asyncio.gather(
+    nodes, classes, dns, installed = await asyncio.gather(
         _allowed(api.listing(path("v1", "nodes"), Node)),
         _allowed(api.listing(path("storage.k8s.io/v1", "storageclasses"), _StorageClass)),
         _dns(api),
+        _installed(api),
     )
     facts = ClusterFacts(
         server=api.access.server,
@@ -149,6 +153,7 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         kinds={str(kind): versions for kind, versions in known.versions.items()},
         definitions=_whose(known),
         operator=_holder(leases),
+        installed=installed,
         unserved=_unserved(known, leases or ()),
         dns=dns,
         neighbours=_neighbours(groups.groups if groups else (), native),
@@ -233,6 +238,17 @@ def _neighbours(groups: Sequence[_Group], native: bool) -> tuple[str, ...]:
     there = {one.name for one in groups}
     found = [name for group, name in _NEIGHBOURS.items() if group in there]
     return (*found, *(["native gang scheduling"] if native else []))
+
+
+async def _installed(api: Api) -> Standing | None:
+    """How the operator's Deployment fares, in whichever namespace it is."""
+    for where in (path("apps/v1", "deployments"), path("apps/v1", "deployments", operators.NAMESPACE)):
+        chosen = f"metadata.name={operators.LEASE}"
+        found = await _allowed(api.listing(where, Deployment, fieldSelector=chosen))
+        if found is not None and found.items:
+            seen = await _allowed(rollouts.see(api, found.items[0]))
+            return None if seen is None else rollouts.judge(seen)
+    return None
 
 
 async def _dns(api: Api) -> bool | None:

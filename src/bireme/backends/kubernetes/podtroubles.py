@@ -41,7 +41,7 @@ _OUT_OF = "OutOf"
 """So begins the reason of a kubelet that has less room than the scheduler thought."""
 
 _NOT_STARTED = ("CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun")
-_NO_IMAGE = (
+NO_IMAGE = (
     "ImagePullBackOff",
     "ErrImagePull",
     "InvalidImageName",
@@ -188,7 +188,7 @@ def _waiting(pod: Pod, status: ContainerStatus) -> Trouble | None:
         if pod.spec.restartPolicy == "Never" or pod.metadata.deletionTimestamp is not None:
             return None
         return _crashes(pod, status.name, end, "")
-    if waiting.reason in _NO_IMAGE:
+    if waiting.reason in NO_IMAGE:
         # The two reasons take turns while it is tried again.
         reason = "ImagePullBackOff" if waiting.reason == "ErrImagePull" else waiting.reason
         return Trouble(reason, _no_image(pod, status, waiting.reason, waiting.message))
