@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,10 +62,28 @@ def test_the_operator_becomes_ready_without_any_privilege(installed: Cluster) ->
 
     kubectl("-n", NAMESPACE, "rollout", "status", "deployment", NAME, f"--timeout={PATIENCE:.0f}s")
 
-    (pod,) = kubectl.object("pods", "-n", NAMESPACE)["items"]
+    pods = kubectl.object("pods", "-n", NAMESPACE)["items"]
+    # The one before, whose image no node could pull, may be on its way out.
+    (pod,) = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
     lease = kubectl.object("lease", NAME, "-n", NAMESPACE)
     assert lease["spec"]["holderIdentity"]
+
+
+def test_a_repeated_installation_repairs_what_kept_its_pod_away(installed: Cluster, tmp_path: Path) -> None:
+    kubectl = replace(installed.kubectl, namespace=NAMESPACE)
+    kubectl("scale", "deployment", NAME, "--replicas", "0")
+    kubectl("delete", "serviceaccount", NAME)
+    kubectl("scale", "deployment", NAME, "--replicas", "1")
+    assert until(lambda: "ReplicaFailure" in kubectl("get", "deployment", NAME, "-o", "yaml"), 30.0)
+    examined = _bireme(installed, tmp_path, "doctor", "--on", "kubernetes")
+
+    done = _bireme(installed, tmp_path, "install")
+
+    assert f"namespace {NAMESPACE} has no ServiceAccount {NAME}" in examined.out
+    assert done.status == 0, done.err
+    assert f"created   ServiceAccount {NAME}" in done.out
+    assert f"the operator runs in namespace {NAMESPACE} with image {image.REFERENCE}" in done.err
 
 
 def test_it_carries_a_job_through(installed: Cluster) -> None:

@@ -62,6 +62,7 @@ def test_a_cluster_with_everything_has_no_problem() -> None:
         ({"definitions": "kubeflow"}, "Kubeflow's own"),
         ({"operator": ""}, "no operator of Bireme holds its lease"),
         ({"unserved": ("TFJob", "MPIJob")}, "does not serve TFJob, MPIJob"),
+        ({"watched": False}, "does not watch namespace team"),
         ({"operator": None}, "you may not read its lease"),
         ({"ready_nodes": 0}, "none of 2 nodes is ready"),
         ({"ready_nodes": 1}, "1 of 2 nodes are not ready"),
@@ -120,6 +121,6 @@ def test_a_lease_tells_of_a_living_operator_only_while_it_is_renewed() -> None:
 
 
 def test_a_user_is_told_what_is_missing_in_one_line() -> None:
-    assert operators.sentence(Operator.OURS, "TFJob") == ""
-    assert "Kubeflow's own operator serves TFJob here" in operators.sentence(Operator.KUBEFLOW, "TFJob")
-    assert "bireme install" in operators.sentence(Operator.ASLEEP, "TFJob")
+    assert operators.sentence(Operator.OURS, "TFJob", "ml") == ""
+    assert "Kubeflow's own operator serves TFJob here" in operators.sentence(Operator.KUBEFLOW, "TFJob", "ml")
+    assert "bireme install" in operators.sentence(Operator.ASLEEP, "TFJob", "ml")

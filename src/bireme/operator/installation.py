@@ -10,7 +10,9 @@ from bireme.operator import crds
 
 NAME = "bireme-operator"
 NAMESPACE = "bireme-system"
-IMAGE = f"bireme-operator:{__version__}"
+UNELECTED = f"{NAME}-unelected"
+"""The lease by which an operator without election shows that it lives."""
+IMAGE = f"{NAME}:{__version__}"
 METRICS_PORT = 8080
 HEALTH_PORT = 8081
 
@@ -35,25 +37,6 @@ class Settings(Struct, frozen=True):
     """Those that the operator serves; its rights go no further."""
     network_policy: bool = False
     """Whether a NetworkPolicy keeps others away from the operator's ports."""
-
-
-def building(image: str = "", namespace: str = NAMESPACE) -> tuple[str, ...]:
-    """The lines that say how an image of the operator is made, and put where nodes find it."""
-    named = image or f"registry.example/{IMAGE}"
-    return (
-        "build it in a checkout of Bireme, and push it to a registry that the nodes can pull from:",
-        f"  docker build -t {named} .",
-        f"  docker push {named}",
-        f"  {command(named, namespace)}",
-        f"a cluster of kind needs no registry: kind load docker-image {named}",
-        "without an image: bireme install --crds-only, then bireme operator --no-leader-elect here",
-    )
-
-
-def command(image: str, namespace: str) -> str:
-    """The command that installs the operator with an image."""
-    where = "" if namespace == NAMESPACE else f" --namespace {namespace}"
-    return f"bireme install --image {image}{where}"
 
 
 def namespace(settings: Settings) -> Object:
@@ -147,9 +130,17 @@ def _mpi_rules() -> list[Object]:
 
 
 def _own_rules() -> list[Object]:
-    """What it may do in its own namespace: hold the lease by which one of several leads."""
+    """What it may do in its own namespace: hold the lease by which one of several leads.
+
+    The other lease is that of an operator which was told not to take part in an election.
+    """
     lease = _rule("coordination.k8s.io", ["leases"], ["get", "patch"])
-    return [_rule("coordination.k8s.io", ["leases"], ["create"]), {**lease, "resourceNames": [NAME]}]
+    own = _rule("coordination.k8s.io", ["leases"], ["delete", "get", "patch"])
+    return [
+        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        {**lease, "resourceNames": [NAME]},
+        {**own, "resourceNames": [UNELECTED]},
+    ]
 
 
 def _for_users(word: str, verbs: list[str], roles: tuple[str, ...]) -> Object:

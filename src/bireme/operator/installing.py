@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors
+from bireme.backends.kubernetes import remedies
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.meaning import ByName, Expected
 from bireme.backends.kubernetes.paths import path
@@ -129,7 +130,7 @@ async def _with_image(api: Api, settings: Settings) -> Settings:
             return replace(settings, image=image)
     raise errors.BadInput(
         "no image of the operator is published yet: name one with --image",
-        hint="\n".join(installation.building(namespace=settings.namespace)),
+        hint="\n".join(remedies.building(namespace=settings.namespace)),
     )
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.meaning import Expected
-from bireme.backends.kubernetes.operators import KINDS
+from bireme.backends.kubernetes.operators import scope_annotations
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.views import Meta
 from bireme.model.job import Kind
@@ -47,7 +47,7 @@ class LostLead(Exception):
 
 
 class Leadership:
-    """One operator's claim to the lease, which also says which kinds it serves; none means all."""
+    """One operator's claim to the lease, which also says what it serves; none of a sort means all."""
 
     def __init__(
         self,
@@ -56,13 +56,14 @@ class Leadership:
         name: str,
         identity: str,
         kinds: Iterable[Kind] = (),
+        namespaces: Iterable[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api, self.identity, self._clock = api, identity, clock
         self._all = path(LEASES, "leases", namespace)
         self._one = path(LEASES, "leases", namespace, name)
         self._namespace, self._name = namespace, name
-        self._annotations = {KINDS: ",".join(kinds)}
+        self._annotations = scope_annotations(kinds, namespaces)
         self._held: Lease | None = None
         self._seen: LeaseSpec | None = None
         self._since = 0.0

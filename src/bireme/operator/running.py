@@ -24,6 +24,7 @@ from bireme.backends.kubernetes.explaining import explained
 from bireme.backends.kubernetes.paths import path
 from bireme.operator import serving
 from bireme.operator.controller import Controller, Scope
+from bireme.operator.heartbeats import Heartbeat
 from bireme.operator.leading import LEASES, Leadership, LostLead
 from bireme.operator.metrics import Metrics
 from bireme.operator.serving import Listens
@@ -66,31 +67,31 @@ async def _serve(access: Access, options: Options) -> None:
         scope = await _within_rights(api, options.scope)
         controller = Controller(api, scope, options.settings, metrics, identity)
         leadership = _leadership(api, options, identity)
+        heartbeat = Heartbeat(api, options.lease_namespace, identity, options.scope)
         async with (
             serving.health(
                 options.health, lambda: True, lambda: leadership is not None or controller.is_ready
             ),
             serving.metrics(options.metrics, metrics),
         ):
-            await _until(stop, _carry_on(controller, leadership))
+            await _until(stop, _carry_on(controller, leadership, heartbeat))
             _log.info("stopping")
-            if leadership is not None:
-                await leadership.leave()
+            await (heartbeat if leadership is None else leadership).leave()
 
 
 def _leadership(api: Api, options: Options, identity: str) -> Leadership | None:
     if not options.lead:
         return None
-    return Leadership(api, options.lease_namespace, LEASE, identity, options.scope.kinds)
+    return Leadership(
+        api, options.lease_namespace, LEASE, identity, options.scope.kinds, options.scope.namespaces
+    )
 
 
-async def _carry_on(controller: Controller, leadership: Leadership | None) -> None:
-    if leadership is None:
-        await controller.run()
-        return
-    await leadership.take()
+async def _carry_on(controller: Controller, leadership: Leadership | None, heartbeat: Heartbeat) -> None:
+    if leadership is not None:
+        await leadership.take()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(leadership.keep())
+        tasks.create_task((heartbeat if leadership is None else leadership).keep())
         tasks.create_task(controller.run())
 
 

@@ -127,12 +127,12 @@ class ClusterPlace:
         applied = [await jobs.apply(api, one, self.namespace) for one in ordered.beside]
         notes = (f"applied {', '.join(applied)}",) if applied else ()
         kinds = {str(body.manifest["kind"]) for body in bodies}
-        found = await operators.find(api, await self._kinds(api), kinds)
+        found = await operators.find(api, await self._kinds(api), kinds, self.namespace)
         started = []
         for body in bodies:
             made = await self._create(api, body)
             kind = made.kind
-            said = "" if kind == Kind.BATCH else operators.sentence(found[kind], kind)
+            said = "" if kind == Kind.BATCH else operators.sentence(found[kind], kind, self.namespace)
             self._book.note(self._place_of(made), made.metadata.name)
             more = (*notes, *body.notes, *([said] if said else []))
             started.append(Started(self._job(made, made.metadata.name), more))

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 import bireme
-from bireme.backends.kubernetes import clusterdoctor
+from bireme.backends.kubernetes import clusterdoctor, remedies
 from bireme.backends.kubernetes.clusterdoctor import ClusterFacts
-from bireme.operator import awaiting
 from bireme.sdk.cluster import ClusterPlace
 from bireme.sdk.doctor import Problem
 from bireme.sdk.views import VERSION
@@ -66,6 +65,9 @@ def _operator_problems(facts: ClusterFacts) -> Iterator[Problem]:
         yield Problem(what, "ask an administrator, or start a job: bireme show says if nobody takes it up")
     elif not facts.operator:
         yield _absent(facts)
+    elif not facts.watched:
+        what = f"Bireme's operator does not watch namespace {facts.namespace}: its jobs wait"
+        yield Problem(what, f"start it without --namespace, or also with --namespace {facts.namespace}")
     elif facts.unserved:
         what = f"Bireme's operator does not serve {', '.join(facts.unserved)}: such jobs wait"
         yield Problem(what, "to serve every kind: bireme install; to choose: --kind for each that is wanted")
@@ -86,7 +88,7 @@ def _absent(facts: ClusterFacts) -> Problem:
 
 def _remedy(facts: ClusterFacts) -> Problem | None:
     """What keeps the operator of the cluster from working, where it is installed."""
-    found = awaiting.remedy(facts.installed) if facts.installed is not None else None
+    found = remedies.remedy(facts.installed) if facts.installed is not None else None
     return None if found is None else Problem(found.what, "\n".join(found.steps))
 
 

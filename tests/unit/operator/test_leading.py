@@ -20,7 +20,7 @@ OURS = Served({Kind.MPI: ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.o
 def found(server: ApiServer, *kinds: str) -> dict[str, Operator]:
     lease = server.objects.get(LEASE)
     server.objects[LEASES] = {"metadata": {}, "items": [lease] if lease else []}
-    return asked(server, lambda api: operators.find(api, OURS, kinds))
+    return asked(server, lambda api: operators.find(api, OURS, kinds, "ml"))
 
 
 def lead(server: ApiServer, *kinds: Kind, times: int = 1) -> None:
@@ -41,7 +41,7 @@ def test_a_job_of_a_kind_that_the_operator_does_not_serve_is_told_so(times: int)
     states = found(server, "PyTorchJob", "TFJob")
 
     assert states == {"PyTorchJob": Operator.OURS, "TFJob": Operator.OTHER_KINDS}
-    said = operators.sentence(states["TFJob"], "TFJob")
+    said = operators.sentence(states["TFJob"], "TFJob", "ml")
     assert "does not serve TFJob" in said
     assert "bireme install" in said
 

@@ -78,6 +78,8 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     """How the operator's Deployment fares; None where there is none, or the user may not look."""
     unserved: tuple[str, ...] = ()
     """Kinds that are defined, and that our operator was told not to serve."""
+    watched: bool = True
+    """Whether our operator watches the namespace, where it is there at all."""
     nodes: int | None = None
     ready_nodes: int = 0
     cpu: int = 0
@@ -154,7 +156,8 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         definitions=_whose(known),
         operator=_holder(leases),
         installed=installed,
-        unserved=_unserved(known, leases or ()),
+        unserved=_unserved(known, leases or (), namespace),
+        watched=_is_watched(leases, namespace),
         dns=dns,
         neighbours=_neighbours(groups.groups if groups else (), native),
     )
@@ -228,9 +231,15 @@ def _holder(leases: tuple[Lease, ...] | None) -> str | None:
     return next((one.spec.holderIdentity or "" for one in leases if one.is_fresh(now)), "")
 
 
-def _unserved(known: Served, leases: Sequence[Lease]) -> tuple[str, ...]:
+def _is_watched(leases: Sequence[Lease] | None, namespace: str) -> bool:
     now = time.time()
-    fresh = [one for one in leases if one.is_fresh(now)]
+    fresh = [one for one in leases or () if one.is_fresh(now)]
+    return not fresh or any(one.watches(namespace) for one in fresh)
+
+
+def _unserved(known: Served, leases: Sequence[Lease], namespace: str) -> tuple[str, ...]:
+    now = time.time()
+    fresh = [one for one in leases if one.is_fresh(now) and one.watches(namespace)]
     return tuple(str(kind) for kind in known.versions if fresh and not any(one.serves(kind) for one in fresh))
 
 

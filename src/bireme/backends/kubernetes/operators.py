@@ -14,9 +14,12 @@ from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.views import Meta, seconds
 
 LEASE = "bireme-operator"
+UNELECTED_LABELS = {"bireme.io/operator": "unelected"}
 NAMESPACE = "bireme-system"
 KINDS = "bireme.io/kinds"
 """The annotation of the lease that says which kinds its holder serves; without it, all of them."""
+NAMESPACES = "bireme.io/namespaces"
+"""The annotation that says which namespaces it watches; without it, all of them."""
 STALE = 30.0
 """Seconds after which a lease that nobody renewed says that its operator is gone."""
 
@@ -28,6 +31,8 @@ class Operator(StrEnum):
     KUBEFLOW = "kubeflow"
     OTHER_KINDS = "other kinds"
     """Our operator is there, and was told to serve other kinds only."""
+    OTHER_NAMESPACES = "other namespaces"
+    """Our operator is there, and was told to watch other namespaces only."""
     UNKNOWN = "unknown"
     """Our definitions are there, and we may not look for the operator."""
 
@@ -46,12 +51,23 @@ class Lease(Struct, frozen=True):
         return bool(self.spec.holderIdentity) and renewed is not None and now - renewed < STALE
 
     def serves(self, kind: str) -> bool:
-        said = self.metadata.annotations.get(KINDS, "")
-        return not said or kind in said.split(",")
+        return self._covers(KINDS, kind)
+
+    def watches(self, namespace: str) -> bool:
+        return self._covers(NAMESPACES, namespace)
+
+    def _covers(self, annotation: str, name: str) -> bool:
+        said = self.metadata.annotations.get(annotation, "")
+        return not said or name in said.split(",")
 
 
-async def find(api: Api, known: Served, kinds: Iterable[str]) -> dict[str, Operator]:
-    """Looks for the operator that serves each of the kinds."""
+def scope_annotations(kinds: Iterable[str], namespaces: Iterable[str]) -> dict[str, str]:
+    """What a lease says of the operator that holds it."""
+    return {KINDS: ",".join(kinds), NAMESPACES: ",".join(namespaces)}
+
+
+async def find(api: Api, known: Served, kinds: Iterable[str], namespace: str) -> dict[str, Operator]:
+    """Looks for the operator that serves each of the kinds in a namespace."""
     if not known.is_ours:
         return dict.fromkeys(kinds, Operator.KUBEFLOW)
     leases = await find_leases(api)
@@ -59,40 +75,55 @@ async def find(api: Api, known: Served, kinds: Iterable[str]) -> dict[str, Opera
         return dict.fromkeys(kinds, Operator.UNKNOWN)
     now = time.time()
     fresh = [one for one in leases if one.is_fresh(now)]
-    return {kind: _serving(fresh, kind) for kind in kinds}
+    return {kind: _serving(fresh, kind, namespace) for kind in kinds}
 
 
-def _serving(leases: Sequence[Lease], kind: str) -> Operator:
+def _serving(leases: Sequence[Lease], kind: str, namespace: str) -> Operator:
     if not leases:
         return Operator.ASLEEP
+    leases = [one for one in leases if one.watches(namespace)]
+    if not leases:
+        return Operator.OTHER_NAMESPACES
     return Operator.OURS if any(one.serves(kind) for one in leases) else Operator.OTHER_KINDS
 
 
 async def find_leases(api: Api) -> tuple[Lease, ...] | None:
-    """The leases of our operator, in whichever namespace it is; None if we may not look."""
+    """The leases of our operators, in whichever namespace they are; None if we may not look."""
+    label = ",".join(f"{name}={value}" for name, value in UNELECTED_LABELS.items())
     for where in (
         path("coordination.k8s.io/v1", "leases"),
         path("coordination.k8s.io/v1", "leases", NAMESPACE),
     ):
         try:
-            return (await api.listing(where, Lease, fieldSelector=f"metadata.name={LEASE}")).items
+            elected = await api.listing(where, Lease, fieldSelector=f"metadata.name={LEASE}")
+            unelected = await api.listing(where, Lease, labelSelector=label)
         except ApiError as error:
             if error.status not in (403, 404):
                 raise
+        else:
+            return (*elected.items, *unelected.items)
     return None
 
 
-def sentence(operator: Operator, kind: str) -> str:
+def sentence(operator: Operator, kind: str, namespace: str) -> str:
     """What a user should know about it; empty if all is well."""
     match operator:
         case Operator.OURS | Operator.UNKNOWN:
             return ""
         case Operator.ASLEEP:
-            return "no operator of Bireme was seen in this cluster: the job waits for one (`bireme install`)"
+            return (
+                "no operator of Bireme was seen in this cluster: the job waits for one (`bireme install`; "
+                "`bireme doctor --on kubernetes` says what is wrong with one that is installed)"
+            )
         case Operator.OTHER_KINDS:
             return (
                 f"Bireme's operator here does not serve {kind}, so the job waits: `bireme install` without "
                 f"--kind lets it serve every kind, with --kind for each also {kind}"
+            )
+        case Operator.OTHER_NAMESPACES:
+            return (
+                f"Bireme's operator here does not watch namespace {namespace}, so the job waits: start it "
+                f"without --namespace, or also with --namespace {namespace}"
             )
         case Operator.KUBEFLOW:
             return (

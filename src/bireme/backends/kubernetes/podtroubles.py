@@ -40,7 +40,7 @@ _DISRUPTIONS = {
 _OUT_OF = "OutOf"
 """So begins the reason of a kubelet that has less room than the scheduler thought."""
 
-_NOT_STARTED = ("CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun")
+NOT_STARTED = ("CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun")
 NO_IMAGE = (
     "ImagePullBackOff",
     "ErrImagePull",
@@ -160,7 +160,7 @@ def _ended(pod: Pod, name: str, end: Terminated, logs: str) -> str:
         limit = _limit(pod, name, "memory")
         of_limit = f"its memory limit of {limit}" if limit else "the memory that its node had left"
         return f"{kind} {name} used more than {of_limit}; raise resources.limits.memory, or use less"
-    if end.reason in _NOT_STARTED:
+    if end.reason in NOT_STARTED:
         return _not_started(kind, name, end.message)
     said = f": {_last_line(end.message)}" if end.message.strip() else ""
     return f"{kind} {name} {_how(end)}{said}; see {logs}"
@@ -194,7 +194,7 @@ def _waiting(pod: Pod, status: ContainerStatus) -> Trouble | None:
         return Trouble(reason, _no_image(pod, status, waiting.reason, waiting.message))
     if waiting.reason == "CreateContainerConfigError":
         return Trouble(waiting.reason, _no_config(pod, status.name, waiting.message))
-    if waiting.reason in _NOT_STARTED:
+    if waiting.reason in NOT_STARTED:
         return Trouble(waiting.reason, _not_started("container", status.name, waiting.message))
     if waiting.reason == "CrashLoopBackOff":
         return _crashes(pod, status.name, status.lastState.terminated or Terminated(), " --previous")

@@ -16,12 +16,13 @@ from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.operators import LEASE, Lease
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.podtroubles import Trouble
-from bireme.backends.kubernetes.views import Condition, Meta, Node, NodeStatus, Pod, PodSpec
+from bireme.backends.kubernetes.views import Condition, Meta, Node, NodeStatus, Pod, PodSpec, Terminated
 
 T = TypeVar("T")
 
 REVISION = "deployment.kubernetes.io/revision"
 NO_LEASE = "NoLease"
+NOT_CREATED = "FailedCreate"
 SCALED_DOWN = "ScaledDown"
 _READY = Node(status=NodeStatus(conditions=(Condition("Ready", "True"),)))
 
@@ -143,9 +144,12 @@ def judge(seen: Rollout) -> Standing:
         return replace(found, progress=Progress.AVAILABLE)
     for pod in newest:
         if (trouble := podtroubles.of(pod, _node(seen, pod))).reason:
-            return _stuck(found, trouble, _last_words(pod))
+            end = _last_end(pod)
+            if end.reason in podtroubles.NOT_STARTED:
+                return _stuck(found, Trouble(end.reason, trouble.message))
+            return _stuck(found, trouble, end.message)
     if (failure := _condition(status.conditions, "ReplicaFailure")) is not None:
-        return _stuck(found, Trouble(failure.reason, _not_created(deployment, failure.message)))
+        return _stuck(found, Trouble(NOT_CREATED, _not_created(deployment, failure.message)))
     if runs:
         held = f"{seen.holder} holds it" if seen.holder else "nobody holds it"
         return replace(found, reason=NO_LEASE, message=f"it runs and waits for its lease: {held}")
@@ -189,12 +193,12 @@ def _node(seen: Rollout, pod: Pod) -> Node | None:
     return _READY if seen.nodes is None else seen.nodes.get(pod.spec.nodeName)
 
 
-def _last_words(pod: Pod) -> str:
+def _last_end(pod: Pod) -> Terminated:
     for status in pod.status.containerStatuses:
         for end in (status.state.terminated, status.lastState.terminated):
-            if end is not None and end.message:
-                return end.message
-    return ""
+            if end is not None:
+                return end
+    return Terminated()
 
 
 def _condition(conditions: Sequence[Condition], type: str) -> Condition | None:

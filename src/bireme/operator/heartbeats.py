@@ -1,0 +1,114 @@
+"""How an operator that was not elected shows that it acts: by a lease that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.meaning import Expected
+from bireme.backends.kubernetes.operators import UNELECTED_LABELS, Lease, scope_annotations
+from bireme.backends.kubernetes.paths import path
+from bireme.operator.controller import Scope
+from bireme.operator.installation import UNELECTED
+from bireme.operator.leading import LEASES
+
+RENEW = 8.0
+"""Seconds between two writes; a lease that is older than 30 s says that its operator is gone."""
+LASTS = 30
+_FALLBACK = "default"
+_log = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Renews a lease of its own while an operator acts; that it cannot be written stops nothing."""
+
+    def __init__(self, api: Api, namespace: str, identity: str, scope: Scope) -> None:
+        self._api, self._identity, self._scope = api, identity, scope
+        self._places = tuple(dict.fromkeys((namespace, *scope.namespaces, _FALLBACK)))
+        self._name = _name(scope)
+        self._kept: Lease | None = None
+        self._complained = False
+
+    async def keep(self) -> None:
+        """Renews the lease for ever."""
+        while True:
+            try:
+                async with asyncio.timeout(RENEW):
+                    await self._beat()
+            except (ApiError, OSError, TimeoutError) as error:
+                self._complain(error)
+            await asyncio.sleep(RENEW)
+
+    async def leave(self) -> None:
+        """Deletes the lease, so that nobody takes this operator for alive."""
+        if self._kept is not None:
+            meta = self._kept.metadata
+            with contextlib.suppress(ApiError, OSError, TimeoutError):
+                async with asyncio.timeout(2.0):
+                    await self._api.delete(path(LEASES, "leases", meta.namespace, meta.name), uid=meta.uid)
+
+    async def _beat(self) -> None:
+        if self._kept is None:
+            self._kept = await self._begin()
+            return
+        meta = self._kept.metadata
+        where = path(LEASES, "leases", meta.namespace, meta.name)
+        try:
+            self._kept = await self._api.patch(where, self._change(), Lease, meant=Expected(meta.uid))
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+            self._kept = await self._begin()  # Somebody deleted it.
+
+    async def _begin(self) -> Lease:
+        """Writes the lease where that is possible: an operator outside a cluster may have no namespace."""
+        for namespace in self._places[:-1]:
+            try:
+                return await self._written(namespace)
+            except ApiError as error:
+                if error.status not in (403, 404):
+                    raise
+        return await self._written(self._places[-1])
+
+    async def _written(self, namespace: str) -> Lease:
+        where = path(LEASES, "leases", namespace, self._name)
+        try:
+            there = await self._api.get(where, Lease)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            change = self._change()
+            metadata = {**change["metadata"], "name": self._name, "namespace": namespace}
+            body = {"apiVersion": LEASES, "kind": "Lease", **change, "metadata": metadata}
+            return await self._api.create(path(LEASES, "leases", namespace), body, Lease)
+        # Left by an operator of the same scope that was killed.
+        return await self._api.patch(where, self._change(), Lease, meant=Expected(there.metadata.uid))
+
+    def _change(self) -> dict[str, Any]:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        annotations = scope_annotations(self._scope.kinds, self._scope.namespaces)
+        return {
+            "metadata": {"annotations": annotations, "labels": UNELECTED_LABELS},
+            "spec": {"holderIdentity": self._identity, "leaseDurationSeconds": LASTS, "renewTime": now},
+        }
+
+    def _complain(self, error: Exception) -> None:
+        if not self._complained:
+            _log.warning(
+                "its lease cannot be written: `bireme run` and `bireme doctor` do not see this operator",
+                extra={"error": str(error)},
+            )
+        self._complained = True
+
+
+def _name(scope: Scope) -> str:
+    """The same for each operator of the same scope, so that one which was killed leaves no litter."""
+    if scope == Scope(nodes=scope.nodes):
+        return UNELECTED
+    said = repr((sorted(scope.namespaces), sorted(scope.kinds)))
+    return f"{UNELECTED}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
