@@ -11,7 +11,7 @@ import msgspec
 from bireme import errors
 from bireme.backends.local import entries
 from bireme.backends.local.entries import Began, Ended, Entry, Gone, Over, Ran
-from bireme.backends.local.zygotes import Stable
+from bireme.backends.local.zygotes import Lesson, Stable
 from bireme.cli import render_jobs
 from bireme.model.decisions import Event, EventType
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
@@ -153,7 +153,7 @@ def known_clusters(folder: Path) -> Target:
 
 def lesson(folder: Path) -> Target:
     stable = Stable(folder)
-    stable.learn("python", "train.py", ("torch", "numpy"))
+    stable.learn("python", "train.py", Lesson(("torch", "numpy"), ("torch",)))
     (path,) = folder.glob("zygotes/lessons/*.json")
 
     def read(data: bytes) -> None:

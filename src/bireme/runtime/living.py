@@ -13,7 +13,7 @@ import sys
 import time
 from typing import FrozenSet, List, Optional
 
-from . import becoming, linux, preloading, running, serving, threadpools, wire
+from . import becoming, linux, preloading, running, serving, states, threadpools, wire
 
 # The mark of a run is written over this, in place, by each child: see linux.show_variable.
 _ROOM_FOR_MARK = "zygote" + " " * 250
@@ -27,14 +27,16 @@ def main(args: List[str], started: FrozenSet[str]) -> int:
     if lock is None:
         return 0
     _detach()
+    states.write(options.socket + ".state", ready=False)
     held = _preload(options, started)
-    if held is None:
+    if held is None or _is_too_large(options):
         return 3
     pools = threadpools.find()
     linux.adopt_orphans()
     _remove(options.socket + ".refused")
     _write_reads(options.socket + ".reads", held)
     server = serving.Server(options.socket, wire.listen(options.socket), held, options.idle)
+    states.write(options.socket + ".state", ready=True, roots=held.roots, modules=held.modules)
     birth = server.serve()
     os.close(lock)
     if birth is not None:
@@ -48,6 +50,7 @@ def _options(args: List[str]) -> argparse.Namespace:
     parser.add_argument("--socket", required=True, type=os.path.abspath)
     parser.add_argument("--preload", default="", type=lambda text: [name for name in text.split(",") if name])
     parser.add_argument("--idle", default=600.0, type=float)
+    parser.add_argument("--memory", default=0, type=int)
     return parser.parse_args(args)
 
 
@@ -96,12 +99,26 @@ def _preload(options: argparse.Namespace, started: FrozenSet[str]) -> Optional[p
         held = preloading.preload(options.preload, started)
     except preloading.Unforkable as problem:
         _complain(f"{problem.module}: {problem.reason}, so forking would be unsafe; nothing is served")
-        with open(options.socket + ".refused", "w", encoding="utf-8") as file:
-            json.dump({"module": problem.module, "reason": problem.reason, "time": time.time()}, file)
+        _refuse(options, {"module": problem.module, "reason": problem.reason})
         return None
     finally:
         loud()
     return held
+
+
+def _is_too_large(options: argparse.Namespace) -> bool:
+    memory = states.memory(os.getpid())
+    if not options.memory or memory <= options.memory:
+        return False
+    _complain(f"it holds {memory} bytes, and warm interpreters may hold {options.memory}; nothing is served")
+    _refuse(options, {"memory": memory, "reason": "it holds too much memory"})
+    return True
+
+
+def _refuse(options: argparse.Namespace, content: wire.Message) -> None:
+    """Leaves word, so that no other is started in vain."""
+    with open(options.socket + ".refused", "w", encoding="utf-8") as file:
+        json.dump({**content, "time": time.time()}, file)
 
 
 def _write_reads(path: str, held: preloading.Preloaded) -> None:

@@ -7,6 +7,8 @@ starting threads, and whatever starts a thread or asks for its rank meanwhile ma
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import hashlib
 import importlib
@@ -15,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from . import linux, noting
+from . import linux, noting, states
 
 # (path, inode, mtime in ns, size)
 File = Tuple[str, int, int, int]
@@ -26,6 +28,8 @@ RETOLD = (
     "lightning_fabric.utilities.rank_zero",
     "torchmetrics.utilities.prints",
 )
+
+_TELLING = (".pth", ".dist-info", ".egg-info")
 
 
 class Unforkable(Exception):
@@ -50,6 +54,7 @@ class Preloaded:
     """What a zygote has to offer, fixed once its imports are done."""
 
     names: Tuple[str, ...]
+    roots: Tuple[str, ...]  # those packages among them that no earlier one had brought along
     failed: Mapping[str, str]
     versions: Mapping[str, str]
     files: Tuple[File, ...]
@@ -66,7 +71,7 @@ class Preloaded:
         return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
 
     def changed(self) -> Optional[str]:
-        """A file that was loaded and has changed or gone, or a new one that adds paths; usually None."""
+        """A file that was loaded and has changed or gone, or a package that is new; usually None."""
         for file in self.files:
             if _stat(file[0]) != file:
                 return file[0]
@@ -84,17 +89,23 @@ def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
     # OpenBLAS starts its threads when it is loaded. A rank gets as many as it would have had.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     failed: Dict[str, str] = {}
+    roots = []
     with noting.Noting() as reads:
         for name in names:
+            is_new = name not in sys.modules
             error = _import(name, reads)
             if error is not None:
                 failed[name] = error
+            elif is_new and "." not in name:
+                roots.append(name)
     loaded = tuple(name for name in names if name not in failed)
     gc.collect()
     # What is loaded is never collected: a collection in a rank would write to, and so copy, every page of it.
     gc.freeze()
+    _give_memory_back()
     return Preloaded(
         names=loaded,
+        roots=tuple(roots),
         failed=failed,
         versions=_versions(loaded),
         files=tuple(_loaded_files()),
@@ -153,15 +164,22 @@ def _loaded_files() -> List[File]:
 
 
 def _path_files() -> List[str]:
-    """The .pth files, which add folders to sys.path when an interpreter starts."""
+    """The .pth files, which add folders to sys.path when an interpreter starts, and what pip leaves of each
+    package: a module that was imported without an optional package is another once that is installed."""
     found = []
-    for folder in sys.path:
-        if folder.endswith(("site-packages", "dist-packages")):
-            try:
-                found += [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".pth")]
-            except OSError:
-                continue
+    for folder in states.sites():
+        try:
+            found += [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(_TELLING)]
+        except OSError:
+            continue
     return sorted(found)
+
+
+def _give_memory_back() -> None:
+    """Returns to the system what the imports had allocated and freed again."""
+    # Only the allocator of glibc keeps freed memory so that it must be asked.
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _stat(path: str) -> Optional[File]:

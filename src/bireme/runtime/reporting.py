@@ -39,6 +39,7 @@ NOTABLE = (
     *("sklearn.datasets", "matplotlib.pyplot", "transformers.trainer", "tensorflow.python.keras"),
 )
 _SITE = ("/site-packages/", "/dist-packages/")
+_PACKAGES = ("site-packages", "dist-packages")
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD = tuple({os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen"})
 _SPAWNED = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
@@ -111,6 +112,7 @@ class Report:
         return {
             "modules": modules,
             "files": files,
+            "sites": [folder for folder in sys.path if folder.endswith(_PACKAGES)],
             "read_rank": self._asked(),
             "warm": bool(self._preloaded),
             "error": self._error,

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Tuple
 
-from . import linux, preloading, ranks, wire
+from . import linux, preloading, ranks, states, wire
 from .ranks import Rank
 from .runners import Runner
 
@@ -123,9 +123,18 @@ class Server:
         elif op == "shutdown":
             self._say(runner, {"op": "stopping"})
             self._end()
+        elif op == "retire":
+            self._retire(runner)
         else:
             self._say(runner, {"op": "error", "error": f"there is no request {op!r}"})
         return None
+
+    def _retire(self, runner: Runner) -> None:
+        """Ends for the sake of others, unless somebody but the asker is served."""
+        is_free = self._runners == [runner] and not self._live and not self._doomed
+        self._say(runner, {"op": "stopping" if is_free else "busy"})
+        if is_free:
+            self._end()
 
     def _say(self, runner: Runner, message: wire.Message) -> None:
         if not runner.gone:
@@ -209,6 +218,7 @@ class Server:
         self._live[pid] = (rank, runner)
         runner.ranks.append(rank)
         self._register(ours, lambda: self._on_setup(rank, runner))
+        states.touch(self._path + ".state")
         return None
 
     def _forget(self) -> None:
@@ -248,6 +258,7 @@ class Server:
             if pid not in self._live:
                 continue
             rank, runner = self._live.pop(pid)
+            states.touch(self._path + ".state")
             self._on_setup(rank, runner)
             rank.reaped = True
             if rank in runner.ranks:

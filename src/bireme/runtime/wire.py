@@ -17,6 +17,9 @@ A frame is four bytes of length (big-endian) and a JSON object. A connection is 
         sent to the process group of the rank; nothing is sent once the rank has exited
     {"op": "shutdown"}
         -> {"op": "stopping"}; every rank is killed, the zygote ends
+    {"op": "retire"}
+        -> {"op": "stopping"} if nobody else is connected and no rank lives: the zygote ends
+        or {"op": "busy"}
 
 Pushed when a rank ends: {"op": "exited", "id", "pid", "status": raw wait status, "rusage": {...}}.
 A request that makes no sense is answered with {"op": "error", "error": text}.
@@ -59,6 +62,15 @@ _AT_IMPORT = (
     *("TRANSFORMERS_", "TRITON_", "XDG_", "XLA_"),
 )
 _AT_IMPORT_EXACTLY = ("GLIBC_TUNABLES", "HOME", "LANG", "TMPDIR")
+# Of a login or a terminal: new with each of them, and nothing to compiled code.
+_OF_A_SESSION = (
+    "XDG_SESSION_",
+    "XDG_SEAT",
+    "XDG_VTNR",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_ACTIVATION",
+    "LC_TERMINAL",
+)
 # Read later, or set anew in every rank.
 _LATER = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_CONFIG", "PYTHONUNBUFFERED", "PYTHONBREAKPOINT"),
@@ -100,7 +112,9 @@ def at_import(env: Mapping[str, str]) -> Dict[str, str]:
     return {
         name: value
         for name, value in env.items()
-        if (name.startswith(_AT_IMPORT) or name in _AT_IMPORT_EXACTLY) and not is_set_later(name)
+        if (name.startswith(_AT_IMPORT) or name in _AT_IMPORT_EXACTLY)
+        and not name.startswith(_OF_A_SESSION)
+        and not is_set_later(name)
     }
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from bireme import errors
-from bireme.backends.local.zygotes import Stable
+from bireme.backends.local.zygotes import Lesson, Stable
 from bireme.runs import directory, files, logreading, metrics
 from bireme.runs.database import place
 from bireme.runs.journal import Journal
@@ -108,13 +108,13 @@ def test_records_and_small_files_that_are_no_plain_files_count_as_empty(
     tmp_path: Path, put: Callable[[Path], None]
 ) -> None:
     stable = Stable(tmp_path)
-    stable.learn("python", "train.py", ("torch",))
+    stable.learn("python", "train.py", Lesson(("torch",)))
     (lesson,) = tmp_path.glob("zygotes/lessons/*")
     lesson.unlink()
     for path in (lesson, tmp_path / FILE, tmp_path / reading.file_name(0, 0)):
         put(path)
 
-    assert stable.learnt("python", "train.py") == ()
+    assert stable.learnt("python", "train.py") == Lesson()
     assert Book(tmp_path).read() == ()
     with suppress(errors.BiremeError):
         assert metrics.Follower(tmp_path).poll() == []

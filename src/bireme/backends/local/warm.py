@@ -1,9 +1,10 @@
 """How does a rank start in milliseconds: forked from a zygote that has its modules imported already.
 
 Only a plain `python script.py` or `python -m module` of the job's interpreter is served warm; anything else,
-and anything while no zygote is ready, starts as a new process. A cold rank of that kind starts through the
-same bootstrap, which reports what it imported, so that a zygote can be made ready in the background: for
-the next attempt of this job, and for the next run of the script.
+and anything while no zygote is ready, starts as a new process. What a new script imports is read from its
+source, so that it is served by a zygote that other scripts have made warm. A cold rank of that kind starts
+through the same bootstrap, which reports what it imported, so that a zygote can be made ready in the
+background: for the next attempt of this job, and for the next run of any script that imports the same.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme.backends.local import package, zygotes
+from bireme.backends.local.needs import imports, planning
 from bireme.backends.local.processes import Output, Process, Program, exit_code, spawn
 from bireme.backends.local.programs import Site
 from bireme.backends.local.replica import EVICTED
-from bireme.backends.local.zygotes import Key, Stable
+from bireme.backends.local.zygotes import Key, Lesson, Stable
 from bireme.core.commandlines import is_python
+from bireme.core.warm_starts import Needs
 from bireme.model.decoding import DAMAGED
 from bireme.runs import files, runnerlog
 from bireme.runtime import wire
 
 _PATIENCE = 5.0
-"""Seconds that a ready zygote may take to answer."""
+"""Seconds that a zygote may take to fork a rank."""
+_GREETING = 1.0
+"""Seconds that a ready zygote may take to answer at all; a cold start takes not much longer."""
 _LOOK_EVERY = 0.5
 _LOOK_FOR = 60.0
 """How long a cold rank is watched for what it imports."""
@@ -64,11 +69,14 @@ class WarmLauncher:
         self._site = site
         self._stable = Stable(home)
         self._zip = str(package.runtime_zip(home))
-        self._warm = warm and zygotes.is_available()
+        self._limit = zygotes.limit(site.environment)
+        self._warm = warm and self._limit > 0 and zygotes.is_available()
+        self._needs: dict[str, Needs] = {}
+        self._mute: set[str] = set()
         self._connections: dict[str, _Connection] = {}
         self._watched: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._served: dict[str, tuple[str, Key]] = {}
+        self._served: dict[str, tuple[Plain, Key]] = {}
 
     async def __aenter__(self) -> WarmLauncher:
         return self
@@ -86,7 +94,8 @@ class WarmLauncher:
             return spawn(program, output)
         program = self._reporting(program, chosen, label)
         key = self._stable.key(self._site.python, program.environment)
-        self._served[label] = (chosen.script, key)
+        self._served[label] = (chosen, key)
+        self._read(program, chosen)
         if not self._warm:
             return spawn(_through_bootstrap(program, chosen), output)
         forked = await self._fork(program, chosen, output, label)
@@ -96,23 +105,38 @@ class WarmLauncher:
         self._prepare(program, chosen, spawned.pid)
         return spawned
 
+    def _read(self, program: Program, chosen: Plain) -> None:
+        """Read once what the source of a script imports, where it lies for this process."""
+        if chosen.script in self._needs:
+            return
+        words, folder = chosen.words, program.folder
+        for source, target, _ in program.mounts:
+            words = tuple(_moved(word, target, source) for word in words)
+            folder = _moved(folder, target, source)
+        path = program.environment.get("PYTHONPATH", "")
+        self._needs[chosen.script] = imports.needs(words, folder, path)
+
     def _learn(self) -> None:
         """Remember from the ranks' reports what their scripts import, and make that warm for the next run."""
-        for label, (script, key) in self._served.items():
+        for label, (chosen, key) in self._served.items():
             with contextlib.suppress(OSError, *DAMAGED):
                 path = self._site.folder / "reports" / f"{label}.json"
                 report = msgspec.json.decode(files.read(path), type=_Report)
                 if report.modules:
-                    known = set(self._stable.learnt(self._site.python, script)) if report.warm else set()
+                    before = self._stable.learnt(self._site.python, chosen.script)
+                    known = set(before.modules) if report.warm else set()
                     modules = tuple(sorted(known | set(report.modules)))
-                    self._stable.learn(self._site.python, script, modules)
-                    self._warm_up(key, zygotes.preload(modules))
+                    self._remember(chosen, key, modules, report.sites)
 
-    def _warm_up(self, key: Key, modules: tuple[str, ...]) -> None:
-        # A rank that starts cold is slower, nothing more: no failure here may reach the job.
-        with contextlib.suppress(OSError):
-            if self._warm and _is_worthwhile(modules) and not self._stable.covers(key, modules):
-                self._stable.start(key, modules)
+    def _remember(self, chosen: Plain, key: Key, modules: tuple[str, ...], sites: tuple[str, ...]) -> None:
+        source = self._needs[chosen.script]
+        lesson = Lesson(modules, tuple(sorted(source.certain | source.possible)), sites)
+        self._stable.learn(self._site.python, chosen.script, lesson)
+        if not self._warm:
+            return
+        wanted = planning.plan(modules, source, sites)
+        if wanted and not self._stable.covers(key, lesson.needs(source), wanted):
+            self._stable.start(key, wanted, self._limit)
 
     def _reporting(self, program: Program, chosen: Plain, label: str) -> Program:
         folder = self._site.folder / "reports"
@@ -123,17 +147,9 @@ class WarmLauncher:
         return replace(program, environment=program.environment | more)
 
     async def _fork(self, program: Program, chosen: Plain, output: Output, label: str) -> Process | None:
-        key = self._served[label][1]
-        modules = zygotes.preload(self._stable.learnt(self._site.python, chosen.script))
-        socket = self._stable.best(key, modules)
-        if socket is None:
+        connection = await self._connected(chosen, self._served[label][1])
+        if connection is None:
             return None
-        connection = self._connections.get(socket)
-        if connection is None or connection.is_closed:
-            connection = await _Connection.open(socket)
-            if connection is None:
-                return None
-            self._connections[socket] = connection
         order = wire.Order(
             id=label,
             argv=chosen.words,
@@ -143,6 +159,22 @@ class WarmLauncher:
             mounts=program.mounts,
         )
         return await connection.start(order, output)
+
+    async def _connected(self, chosen: Plain, key: Key) -> _Connection | None:
+        """The connection to the best zygote that answers; one that did not is not asked again."""
+        lesson = self._stable.learnt(self._site.python, chosen.script)
+        for socket in self._stable.serving(key, lesson.needs(self._needs[chosen.script])):
+            connection = self._connections.get(socket)
+            if connection is not None and not connection.is_closed:
+                return connection
+            if socket in self._mute:
+                continue
+            connection = await _Connection.open(socket)
+            if connection is not None:
+                self._connections[socket] = connection
+                return connection
+            self._mute.add(socket)
+        return None
 
     def _prepare(self, program: Program, chosen: Plain, pid: int) -> None:
         """Watch one cold rank of a script for what it imports, and have a zygote import the same."""
@@ -154,23 +186,23 @@ class WarmLauncher:
         task.add_done_callback(self._tasks.discard)
 
     async def _watch(self, program: Program, chosen: Plain, pid: int) -> None:
-        before: tuple[str, ...] = ()
+        before: frozenset[str] = frozenset()
+        folders: tuple[str, ...] = ()
         for _ in range(int(_LOOK_FOR / _LOOK_EVERY)):
             await asyncio.sleep(_LOOK_EVERY)
-            packages = zygotes.loaded_packages(pid)
-            if not packages and before:
+            packages, sites = planning.loaded(pid)
+            if before and packages in (before, frozenset()):
                 break
-            if packages and packages == before:
-                break
-            before = packages
+            before, folders = packages, sites
         if not before:
             return
-        python = self._site.python
-        if not self._stable.learnt(python, chosen.script):
-            with contextlib.suppress(OSError):
-                self._stable.learn(python, chosen.script, before)
-        key = self._stable.key(python, program.environment)
-        self._warm_up(key, zygotes.preload(self._stable.learnt(python, chosen.script)))
+        lesson = self._stable.learnt(self._site.python, chosen.script)
+        # Packages without compiled parts are not seen, but the source tells of them.
+        modules = {*lesson.modules, *before, *self._needs[chosen.script].certain}
+        key = self._stable.key(self._site.python, program.environment)
+        # A rank that starts cold is slower, nothing more: no failure here may reach the job.
+        with contextlib.suppress(OSError):
+            self._remember(chosen, key, tuple(sorted(modules)), lesson.sites or folders)
 
 
 class Forked:
@@ -208,7 +240,7 @@ class _Connection:
     async def open(cls, path: str) -> _Connection | None:
         """Connect to a zygote that is ready and fresh; one whose modules changed on disk is sent away."""
         try:
-            channel = wire.connect(path, _PATIENCE)
+            channel = wire.connect(path, _GREETING)
             channel.send({"op": "status"})
             status = channel.receive()
             if status is not None and status.get("ready") and not status.get("stale"):
@@ -229,7 +261,7 @@ class _Connection:
         null = os.open(os.devnull, os.O_RDONLY)
         try:
             message = {**order.message(), "id": id}
-            self._channel.socket.setblocking(True)
+            self._channel.socket.settimeout(_PATIENCE)
             self._channel.send(message, (null, output.stdout, output.stderr))
             self._channel.socket.setblocking(False)
             async with asyncio.timeout(_PATIENCE):
@@ -243,7 +275,7 @@ class _Connection:
 
     def send(self, message: wire.Message) -> None:
         with contextlib.suppress(OSError):
-            self._channel.socket.setblocking(True)
+            self._channel.socket.settimeout(_PATIENCE)
             self._channel.send(message)
             self._channel.socket.setblocking(False)
 
@@ -301,15 +333,13 @@ class _Connection:
 
 class _Report(Struct, frozen=True):
     modules: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
     warm: bool = False
 
 
-_LIGHT = frozenset(("numpy", "yaml", "google", "charset_normalizer", "msgspec", "psutil", "mpi4py"))
-"""Packages that import in a blink: a script with no others is not worth a process that waits."""
-
-
-def _is_worthwhile(modules: tuple[str, ...]) -> bool:
-    return any(name.partition(".")[0] not in _LIGHT for name in modules)
+def _moved(path: str, target: str, source: str) -> str:
+    """Where a path of the rank is for us."""
+    return source + path.removeprefix(target) if path == target or path.startswith(f"{target}/") else path
 
 
 def _through_bootstrap(program: Program, chosen: Plain) -> Program:

@@ -1,9 +1,10 @@
-"""Which warm interpreters are there, which one serves a program, and what should one preload.
+"""Which warm interpreters there are, which ones serve a program, and how new ones are started and ended.
 
-A zygote belongs to the user, not to a job. It is known by what it can serve: the interpreter, the variables
-that act at import, and the packages that it preloaded. What to preload is learnt from what a script's last
-run imported. Which variables act at import is partly known beforehand (wire.at_import), partly learnt from a
-zygote that has preloaded the same: it notes what it read, and the next one is given those variables too.
+A zygote belongs to the user, not to a job or a script. It is known by what it can serve: the interpreter, the
+variables that act at import, and the packages that it preloaded. Which variables act at import is partly
+known beforehand (wire.at_import), partly learnt from a zygote that has preloaded the same: it notes what it
+read, and the next one is given those variables too. What a zygote is stands in files beside its socket, so
+that nobody who lists or chooses waits for one that is busy or stopped.
 """
 
 from __future__ import annotations
@@ -14,23 +15,37 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from bireme.backends.local.needs import installed
+from bireme.core import warm_starts
+from bireme.core.warm_starts import Needs, Warm
+from bireme.model import quantities
 from bireme.model.decoding import DAMAGED
-from bireme.runs import files
-from bireme.runtime import linux, noting, wire
+from bireme.runs import files, machine
+from bireme.runtime import linux, noting, states, wire
 
 IDLE = 600
 """Seconds that a zygote outlives its last rank."""
+LIMIT = "BIREME_WARM_MEMORY"
+"""The variable that says how much memory zygotes may hold together; 0 is no warm start at all."""
 RUNTIME = Path(wire.__file__).parent
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TERM", "TZ", "SSL_CERT_FILE")
-_IMPLIED = {"torch": ("torch", "torch._dynamo", "torch.distributed", "torch.nn.parallel", "torch.utils.data")}
-"""What every training with a package imports sooner or later; the first DDP() imports torch._dynamo."""
+_SHARE = 1 / 8
+"""Of the machine's memory, which they may hold where the variable says nothing."""
+_EXPECTED = 384 << 20
+"""Bytes that one is taken to hold before it is known: torch and what comes with it."""
+_FORGET_REFUSAL = 86400.0
+_PATIENCE = 1.0
+"""Seconds that one which is asked to retire may take to answer."""
+_LAST_WORDS = 3.0
+"""Seconds in which those that are told to end do so, all of them together."""
 
 
 class Key(Struct, frozen=True):
@@ -59,8 +74,39 @@ class Zygote(Struct, frozen=True):
     name: str
     pid: int
     preload: tuple[str, ...]
-    memory: int
-    """Bytes that are its alone or its share of what it shares."""
+    roots: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()
+    sites: tuple[str, ...] = ()
+    used: float = 0.0
+    """When it last had something to do."""
+    is_ready: bool = False
+    is_stopped: bool = False
+
+    @property
+    def memory(self) -> int:
+        """Bytes that are its alone or its share of what it shares, now; reading it takes milliseconds."""
+        return states.memory(self.pid)
+
+    @property
+    def warm(self) -> Warm:
+        return Warm(self.name, self.roots, self.packages, used=self.used)
+
+
+class Lesson(Struct, frozen=True):
+    """What is known of a script from its last run."""
+
+    modules: tuple[str, ...] = ()
+    """What it had imported."""
+    imports: tuple[str, ...] = ()
+    """The packages that its source named at that time."""
+    sites: tuple[str, ...] = ()
+    """The folders of its third-party packages."""
+
+    def needs(self, source: Needs) -> Needs:
+        """What the script imports, given what its source names now."""
+        if not set(self.imports) <= source.certain | source.possible:
+            return source  # an import was taken out, and nobody knows what that had brought along
+        return Needs(source.certain | {name.partition(".")[0] for name in self.modules}, source.possible)
 
 
 class Stable:
@@ -72,30 +118,44 @@ class Stable:
     def key(self, python: str, environment: Mapping[str, str]) -> Key:
         return Key(python, environment)
 
-    def best(self, key: Key, modules: tuple[str, ...]) -> str | None:
-        """The socket of the zygote that holds most of these modules and nothing beyond them."""
-        found = []
-        for folder in self._folder.glob(f"{key.name}-*"):
-            held = _modules(folder / "preload")
-            if not held or not set(held) <= set(modules) or not (folder / "socket").exists():
-                continue
-            reads = _reads(folder)
-            if reads is not None and reads.agree_with(key.environment):
-                found.append((len(held), str(folder / "socket")))
-        return max(found)[1] if found else None
+    def serving(self, key: Key, needs: Needs) -> tuple[str, ...]:
+        """The sockets of the zygotes that may serve a program, the best first."""
+        found = [one for one in self._of(key) if one.is_ready and not one.is_stopped]
+        sites = next((one.sites for one in found), ())
+        brought = installed.required(needs.certain, sites)
+        full = Needs(needs.certain | brought, needs.possible)
+        names = warm_starts.serving(full, [one.warm for one in found])
+        return tuple(str(self._folder / name / "socket") for name in names)
 
-    def start(self, key: Key, modules: tuple[str, ...]) -> None:
+    def covers(self, key: Key, needs: Needs, modules: tuple[str, ...]) -> bool:
+        """Whether a zygote that serves such a program has these modules loaded, or is about to."""
+        packages = {name.partition(".")[0] for name in modules}
+        serving = {os.path.basename(os.path.dirname(path)) for path in self.serving(key, needs)}
+        for one in self._of(key):
+            held = one.packages if one.is_ready else set(one.preload)
+            if packages <= held and (one.name in serving or not one.is_ready):
+                return True
+        return False
+
+    def start(self, key: Key, modules: tuple[str, ...], limit: int) -> None:
         """Start a zygote in the background; a second one of the same kind ends by itself."""
         learnt = self._learnt_variables(key, modules)
-        folder = self._folder / f"{key.name}-{_digest([modules, sorted(learnt.items())])}"
+        folder = self._folder / f"{key.name}-{_digest([sorted(_tops(modules)), sorted(learnt.items())])}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if (folder / "socket.refused").exists():
+        refusal = _refusal(folder)
+        if refusal is not None and refusal.holds(limit, time.time()):
+            less = tuple(
+                name for name in modules if name.partition(".")[0] != refusal.module.partition(".")[0]
+            )
+            if refusal.module and less and less != modules:
+                self.start(key, less, limit)
             return
+        self.make_room(limit - _expected(folder))
         (folder / "preload").write_bytes(msgspec.json.encode(modules))
         kept = {name: key.environment[name] for name in _KEPT if name in key.environment}
         environment = kept | dict(key.variables) | learnt
         words = [key.python, str(RUNTIME / "zygote.py"), "--socket", str(folder / "socket")]
-        words += ["--preload", ",".join(modules), "--idle", str(IDLE)]
+        words += ["--preload", ",".join(modules), "--idle", str(IDLE), "--memory", str(limit)]
         with open(folder / "log", "ab") as log, contextlib.suppress(OSError):
             subprocess.Popen(
                 words,
@@ -106,57 +166,88 @@ class Stable:
                 start_new_session=True,
             )
 
-    def covers(self, key: Key, modules: tuple[str, ...]) -> bool:
-        """Whether a living zygote has every package of these modules loaded already."""
-        socket = self.best(key, modules)
-        status = _ask(Path(socket)) if socket else None
-        packages = {name.partition(".")[0] for name in modules}
-        return status is not None and packages <= set(status.get("packages", ()))
+    def make_room(self, limit: int) -> None:
+        """End idle zygotes, the least recently used first, until the others hold no more than the limit."""
+        found = {one.name: one for one in self.every()}
+        held = [
+            Warm(
+                one.name,
+                one.roots,
+                memory=one.memory if one.is_ready else max(one.memory, _EXPECTED),
+                used=one.used,
+                is_idle=one.is_ready and not linux.family(one.pid),
+            )
+            for one in found.values()
+        ]
+        for name in warm_starts.surplus(held, max(0, limit)):
+            self._retire(found[name])
 
-    def learn(self, python: str, script: str, modules: tuple[str, ...]) -> None:
+    def learn(self, python: str, script: str, lesson: Lesson) -> None:
         """Remember what a script's run imported."""
         path = self._lesson(python, script)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = path.with_suffix(f".{os.getpid()}")
-        new.write_bytes(msgspec.json.encode(modules))
+        new.write_bytes(msgspec.json.encode(lesson))
         new.replace(path)
 
-    def learnt(self, python: str, script: str) -> tuple[str, ...]:
-        """What the script's last run imported; empty when it is not known."""
-        return _modules(self._lesson(python, script))
+    def learnt(self, python: str, script: str) -> Lesson:
+        """What is known of the script; empty when it never ran."""
+        try:
+            return msgspec.json.decode(files.read(self._lesson(python, script)), type=Lesson)
+        except (OSError, *DAMAGED):
+            return Lesson()
 
     def living(self) -> list[Zygote]:
-        """Every zygote of this home that answers."""
-        found = []
+        """Every zygote of this home that has its modules loaded."""
+        return [one for one in self.every() if one.is_ready]
+
+    def every(self) -> list[Zygote]:
+        """Every zygote of this home, those included that still import; nobody is asked or waited for."""
         with contextlib.suppress(FileNotFoundError):
-            for folder in sorted(self._folder.iterdir()):
-                status = _ask(folder / "socket")
-                with contextlib.suppress(KeyError, TypeError, ValueError):
-                    if status is not None:
-                        pid = int(status["pid"])
-                        found.append(Zygote(folder.name, pid, tuple(status["preloaded"]), _memory(pid)))
-        return found
+            found = (_zygote(folder) for folder in sorted(self._folder.iterdir()))
+            return [one for one in found if one is not None]
+        return []
 
     def end(self) -> int:
         """End every zygote; ranks that one of them started end with it. Returns how many there were."""
-        zygotes = self.living()
+        zygotes = self.every()
         for one in zygotes:
-            with (
-                contextlib.suppress(OSError),
-                wire.connect(str(self._folder / one.name / "socket"), 5.0) as channel,
-            ):
-                channel.send({"op": "shutdown"})
-                channel.receive()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(one.pid, signal.SIGTERM)
+            # A stopped one would take the signal only when it is continued.
+            _signal(one, signal.SIGKILL if one.is_stopped else signal.SIGTERM)
+        until = time.monotonic() + _LAST_WORDS
+        while any(_zygote(self._folder / one.name) for one in zygotes) and time.monotonic() < until:
+            time.sleep(0.01)
+        for one in self.every():
+            _signal(one, signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
         return len(zygotes)
+
+    def _of(self, key: Key) -> list[Zygote]:
+        """Those of an interpreter whose variables are the program's, as far as they are known to act."""
+        found = []
+        for one in self.every():
+            if one.name.startswith(f"{key.name}-"):
+                reads = _reads(self._folder / one.name) if one.is_ready else None
+                if not one.is_ready or (reads is not None and reads.agree_with(key.environment)):
+                    found.append(one)
+        return found
+
+    def _retire(self, one: Zygote) -> None:
+        if one.is_stopped:
+            _signal(one, signal.SIGKILL)
+            return
+        with (
+            contextlib.suppress(OSError, wire.WireError),
+            wire.connect(str(self._folder / one.name / "socket"), _PATIENCE) as channel,
+        ):
+            channel.send({"op": "retire"})
+            channel.receive()
 
     def _learnt_variables(self, key: Key, modules: tuple[str, ...]) -> dict[str, str]:
         """What earlier zygotes of these modules read at import, as far as the rank's environment has it."""
         found: dict[str, str] = {}
         for folder in self._folder.glob(f"{key.name}-*"):
-            reads = _reads(folder) if _modules(folder / "preload") == modules else None
+            reads = _reads(folder) if _tops(_modules(folder / "preload")) == _tops(modules) else None
             if reads is not None:
                 found |= {
                     name: key.environment[name]
@@ -167,6 +258,84 @@ class Stable:
 
     def _lesson(self, python: str, script: str) -> Path:
         return self._folder / "lessons" / f"{_digest([python, script])}.json"
+
+
+class _State(Struct, frozen=True):
+    """What a zygote wrote down about itself: see runtime/states.py."""
+
+    pid: int
+    start_time: int
+    system: str
+    ready: bool
+    roots: frozenset[str]
+    packages: frozenset[str]
+    sites: tuple[str, ...]
+    memory: int
+
+
+class _Refusal(Struct, frozen=True):
+    """Why a zygote did not serve."""
+
+    time: float
+    module: str = ""
+    memory: int = 0
+
+    def holds(self, limit: int, now: float) -> bool:
+        """Whether another try would end as the last one did; packages are upgraded, limits are changed."""
+        if self.memory:
+            return self.memory > limit
+        return now - self.time < _FORGET_REFUSAL
+
+
+def _zygote(folder: Path) -> Zygote | None:
+    """The zygote of a folder, if it lives."""
+    state, path = _state(folder), folder / "socket.state"
+    if state is None or state.system != states.system():
+        return None
+    found = linux.process(state.pid)
+    if found is None or found.zombie or found.started != state.start_time:
+        return None
+    try:
+        used = path.stat().st_mtime
+    except OSError:
+        return None
+    return Zygote(
+        name=folder.name,
+        pid=state.pid,
+        preload=_modules(folder / "preload"),
+        roots=state.roots,
+        packages=state.packages,
+        sites=state.sites,
+        used=used,
+        is_ready=state.ready and (folder / "socket").exists(),
+        is_stopped=states.is_stopped(state.pid),
+    )
+
+
+def _state(folder: Path) -> _State | None:
+    try:
+        state = msgspec.json.decode(files.read(folder / "socket.state"), type=_State)
+    except (OSError, *DAMAGED):
+        return None
+    return state if state.pid > 1 else None
+
+
+def _refusal(folder: Path) -> _Refusal | None:
+    try:
+        return msgspec.json.decode(files.read(folder / "socket.refused"), type=_Refusal)
+    except (OSError, *DAMAGED):
+        return None
+
+
+def _expected(folder: Path) -> int:
+    """What a zygote of this kind will hold: what the last one did, else a guess."""
+    state = _state(folder)
+    return state.memory if state is not None and state.ready else _EXPECTED
+
+
+def _signal(one: Zygote, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(one.pid, number)
 
 
 class _Reads(Struct, frozen=True):
@@ -191,31 +360,6 @@ def _reads(folder: Path) -> _Reads | None:
         return None
 
 
-def preload(modules: tuple[str, ...]) -> tuple[str, ...]:
-    """What to import ahead, given what a script imported."""
-    found = set(modules)
-    for package, implied in _IMPLIED.items():
-        if package in found:
-            found |= set(implied)
-    return tuple(sorted(found))
-
-
-def loaded_packages(pid: int) -> tuple[str, ...]:
-    """Third-party packages whose compiled parts a running process has mapped: what it has imported so far."""
-    try:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    except OSError:
-        return ()
-    found: set[str] = set()
-    for line in lines:
-        for mark in ("/site-packages/", "/dist-packages/"):
-            _, _, rest = line.partition(mark)
-            package = rest.partition("/")[0]
-            if "/" in rest and package.isidentifier() and not package.startswith("_"):
-                found.add(package)
-    return tuple(sorted(found - {"nvidia"}))
-
-
 def _modules(path: Path) -> tuple[str, ...]:
     try:
         return msgspec.json.decode(files.read(path), type=tuple[str, ...])
@@ -227,21 +371,17 @@ def _digest(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
 
 
-def _ask(socket: Path) -> wire.Message | None:
-    try:
-        with wire.connect(str(socket), 2.0) as channel:
-            channel.send({"op": "status"})
-            return channel.receive()
-    except (OSError, wire.WireError):
-        return None
+def _tops(modules: tuple[str, ...]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
 
 
-def _memory(pid: int) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
+def limit(environ: Mapping[str, str]) -> int:
+    """The bytes that idle zygotes may hold together; a part of the machine's where nothing else is said."""
+    written = environ.get(LIMIT, "")
+    if written:
+        with contextlib.suppress(ValueError):
+            return max(0, quantities.whole(written))
+    return int(machine.capacity().memory * _SHARE)
 
 
 def is_available() -> bool:

@@ -1,0 +1,58 @@
+"""Decides which warm interpreters may serve a program, and which ones end when they hold too much memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+
+class Needs(Struct, frozen=True):
+    """The third-party packages that a program imports."""
+
+    certain: frozenset[str] = frozenset()
+    possible: frozenset[str] = frozenset()
+    """Packages that only functions import, which may never be called."""
+
+
+class Warm(Struct, frozen=True):
+    """A warm interpreter, as far as these decisions need it."""
+
+    name: str
+    roots: frozenset[str]
+    """The packages that it was told to import, less those that an earlier one of them had brought along."""
+    packages: frozenset[str] = frozenset()
+    """Everything that it has loaded."""
+    memory: int = 0
+    used: float = 0.0
+    is_idle: bool = True
+
+
+def serving(needs: Needs, zygotes: Iterable[Warm]) -> tuple[str, ...]:
+    """The names of those that may serve a program, the best first.
+
+    None may hold a package that the program does not import itself: a package may change warnings, logging
+    or the way in which others work. What its roots brought along came by imports that the program makes too.
+    A root that only a function of the program imports counts where nothing else serves.
+    """
+    found = [one for one in zygotes if one.roots]
+    for packages in (needs.certain, needs.certain | needs.possible):
+        fit = [one for one in found if one.roots <= packages]
+        if fit:
+            fit.sort(key=lambda one: (-len(one.packages & packages), -one.used, one.name))
+            return tuple(one.name for one in fit)
+    return ()
+
+
+def surplus(zygotes: Iterable[Warm], limit: int) -> tuple[str, ...]:
+    """Those that end so that the others hold at most the limit: idle ones, the least recently used first."""
+    found = list(zygotes)
+    held = sum(one.memory for one in found)
+    ending = []
+    for one in sorted(found, key=lambda one: (one.used, one.name)):
+        if held <= limit:
+            break
+        if one.is_idle:
+            ending.append(one.name)
+            held -= one.memory
+    return tuple(ending)
