@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -220,3 +221,67 @@ def test_a_rank_whose_mount_is_not_possible_is_refused(tmp_path: Path, library: 
     assert refused["op"] == "refused"
     assert f"cannot mount {target}" in refused["error"]
     assert rank.out.read() == b""
+
+
+@pytest.mark.parametrize("target", ["app", "app.zip"])
+def test_a_module_inside_a_folder_or_an_archive_that_is_run_wins_as_well(
+    tmp_path: Path, library: Path, runner: Runner, target: str
+) -> None:
+    app = tmp_path / "app"
+    app.mkdir()
+    write(app, "library", "VERSION = 'mine'\n")
+    write(app, "__main__", "import library\nprint(library.VERSION)\n")
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        for path in app.iterdir():
+            archive.write(path, path.name)
+
+    rank, started = runner.start(tmp_path, target, env=environment(library))
+
+    assert (rank.out.read().decode(), runner.finish(rank)) == ("mine\n", 0)
+    assert started["warm"] is False
+
+
+def test_a_package_that_was_installed_since_is_noticed(tmp_path: Path, library: Path, runner: Runner) -> None:
+    """A module that was imported without an optional package is another one when that is there."""
+    assert runner.ask("status")["stale"] is False
+
+    (library / "optional-1.0.dist-info").mkdir()
+
+    wait_until(lambda: bool(runner.ask("status")["stale"]), "the installation is noticed")
+
+
+@pytest.mark.skipif(not linux.mounts_work(), reason="private mounts are not allowed to this user here")
+def test_a_mount_over_the_loaded_modules_is_not_ignored(
+    tmp_path: Path, library: Path, runner: Runner
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other, "library", "VERSION = 2\n")
+    write(tmp_path, "train", "import library\nprint(library.VERSION)\n")
+
+    rank, started = runner.start(
+        tmp_path, "train.py", env=environment(library), mounts=((str(other), str(library), False),)
+    )
+
+    assert (rank.out.read().decode(), runner.finish(rank)) == ("2\n", 0)
+    assert started["why"] == f"the mount {library} hides a module that is loaded"
+
+
+def test_only_an_idle_one_retires(tmp_path: Path, library: Path) -> None:
+    write(tmp_path, "waits", "import signal\nsignal.pause()\n")
+    with zygote(tmp_path / "z", "library", env=environment(library)) as started:
+        busy, asking = started.connect(), started.connect()
+        busy.start(tmp_path, "waits.py", env=environment(library))
+        assert asking.ask("retire")["op"] == "busy"
+        busy.close()
+
+        wait_until(lambda: asking.ask("retire")["op"] == "stopping", "its rank is gone and it retires")
+
+        assert started.wait() == 0
+
+
+def test_one_that_holds_more_than_it_may_is_not_served(tmp_path: Path, library: Path) -> None:
+    with zygote(tmp_path / "z", "library", env=environment(library), memory=1) as started:
+        assert started.wait() == 3
+        assert "may hold 1" in started.complaint()
+    assert json.loads((tmp_path / "z" / "socket.refused").read_text())["memory"] > 1

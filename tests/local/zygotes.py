@@ -99,10 +99,11 @@ class Runner:
 class Zygote:
     """A zygote, started by the test and ended with it."""
 
-    def __init__(self, folder: Path, preload: str, idle: float, env: dict[str, str]) -> None:
+    def __init__(self, folder: Path, preload: str, idle: float, env: dict[str, str], memory: int) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self.path = str(folder / "socket")
         words = [sys.executable, ZYGOTE, "--socket", self.path, "--preload", preload, "--idle", str(idle)]
+        words += ["--memory", str(memory)]
         self.process = subprocess.Popen(
             words, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -122,9 +123,13 @@ class Zygote:
 
 @contextlib.contextmanager
 def zygote(
-    folder: Path, preload: str = "json", idle: float = SECONDS, env: dict[str, str] | None = None
+    folder: Path,
+    preload: str = "json",
+    idle: float = SECONDS,
+    env: dict[str, str] | None = None,
+    memory: int = 0,
 ) -> Iterator[Zygote]:
-    started = Zygote(folder, preload, idle, dict(os.environ) if env is None else env)
+    started = Zygote(folder, preload, idle, dict(os.environ) if env is None else env, memory)
     try:
         yield started
     finally:

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any, List, NoReturn, Optional
 
-from . import linux, preloading, threadpools, wire
+from . import linux, preloading, running, threadpools, wire
 
 # Python ignores these from its start; every other signal is at its default.
 _IGNORED = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}
@@ -62,9 +62,25 @@ def why_cold(order: wire.Order, held: preloading.Preloaded) -> Optional[str]:
     module = order.argv[1] if order.argv[:1] == ("-m",) and len(order.argv) > 1 else None
     if module in held.modules:
         return f"{module} is loaded already"
-    folder = os.getcwd() if module else os.path.dirname(os.path.realpath(order.argv[0] if order.argv else ""))
-    shadowing = _shadowing(folder, held)
+    if module is None and running.is_importable(order.argv[0]) and not os.path.isdir(order.argv[0]):
+        return f"{order.argv[0]} is an archive, which may hide a module that is loaded"
+    hidden = next((target for _, target, _ in order.mounts if _hides(target, held)), None)
+    if hidden is not None:
+        return f"the mount {hidden} hides a module that is loaded"
+    shadowing = _shadowing(_folder(order, module), held)
     return f"{shadowing} hides a module that is loaded" if shadowing else None
+
+
+def _folder(order: wire.Order, module: Optional[str]) -> str:
+    """The folder that a fresh `python` would search first."""
+    if module is not None:
+        return os.getcwd()
+    target = os.path.realpath(order.argv[0])
+    return target if os.path.isdir(target) else os.path.dirname(target)
+
+
+def _hides(target: str, held: preloading.Preloaded) -> bool:
+    return any(file[0].startswith(target.rstrip("/") + "/") for file in held.files)
 
 
 def start_cold(order: wire.Order) -> NoReturn:

@@ -61,7 +61,7 @@ def _execute(argv: List[str], report: Optional[reporting.Report]) -> None:
         _run_module(argv[1], argv[2:])
     elif not argv or argv[0].startswith("-") or argv[0].endswith(".pyc"):
         _hand_over(argv)
-    elif _is_importable(argv[0]):
+    elif is_importable(argv[0]):
         _run_folder(argv)
     else:
         _run_script(argv, report)
@@ -123,7 +123,7 @@ def _put_first(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
-def _is_importable(path: str) -> bool:
+def is_importable(path: str) -> bool:
     """Whether `path` is a folder or an archive, which Python runs by the `__main__.py` inside."""
     if os.path.isdir(path):
         return True
