@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bireme.cli import render_diagnosis, render_doctor, render_jobs
+from bireme.cli import render_diagnosis, render_doctor, render_jobs, render_warm
 from bireme.cli.render_lines import Prefixes, status_line
 from bireme.model.decisions import EventType
 from bireme.model.job import Kind, Unit
@@ -24,6 +24,7 @@ from bireme.sdk.views import (
     LogLine,
     ReplicaView,
     RoleView,
+    WarmState,
     WarmView,
 )
 from tests.unit import build
@@ -111,6 +112,16 @@ MACHINE = MachineView(
     warm=(),
 )
 
+WARM = tuple(
+    WarmView(pid=pid, memory=2**28, modules=packages, packages=packages, state=state, used=used)
+    for pid, packages, state, used in (
+        (7, ("torch",), WarmState.READY, 60.0),
+        (8, ("torch",), WarmState.READY, 120.0),
+        (9, ("torch", "lightning"), WarmState.STOPPED, 180.0),
+        (10, ("tensorflow",), WarmState.STARTING, 600.0),
+    )
+)
+
 
 def test_a_diagnosis_ends_with_the_error_itself() -> None:
     assert render_diagnosis.lines(FAILED) == [
@@ -169,15 +180,25 @@ def test_old_events_are_counted() -> None:
     assert "5 older ones: bireme show mnist --json" in render_jobs.shown(replace(VIEW, events=many), now=20.0)
 
 
-def test_a_list_has_a_line_for_each_job_and_each_warm_interpreter() -> None:
+def test_a_list_has_a_line_for_each_job_and_one_for_all_warm_interpreters() -> None:
     running = replace(VIEW, id="run", phase=Phase.RUNNING, ready=2, why="", completed=None)
-    warm = WarmView(pid=7, memory=2**28, modules=("torch", "torch._dynamo"))
 
-    lines = render_jobs.listed(JobList(jobs=(running, VIEW), warm=(warm,)), 600.0, 200)
+    lines = render_jobs.listed(JobList(jobs=(running, VIEW), warm=WARM), 600.0, 200)
 
     assert lines[1].split() == ["run", "PyTorchJob", "Running", "2/2", "0", "10m"]
     assert lines[2].split()[:5] == ["mnist", "PyTorchJob", "Failed", "-", "0"]
-    assert lines[-1] == "warm interpreter 7: 256 MiB, has imported torch"
+    assert lines[3:] == [
+        "",
+        "4 warm interpreters, 1 GiB: torch (x2), torch+lightning (stopped), tensorflow (starting)",
+    ]
+
+
+def test_warm_interpreters_have_a_line_each_where_they_are_asked_for() -> None:
+    header, newest, *_, oldest = (line.split() for line in render_warm.listed(WARM, 600.0, 200))
+
+    assert header == ["PID", "MEMORY", "STATE", "UNUSED", "PACKAGES"]
+    assert newest == ["10", "256", "MiB", "starting", "0s", "tensorflow"]
+    assert oldest == ["7", "256", "MiB", "ready", "9m", "torch"]
 
 
 def test_lines_of_several_replicas_say_whose_they_are() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from bireme.cli import render_jobs
+from bireme.cli import render_warm
 from bireme.model.quantities import show_cpu, show_memory
 from bireme.sdk.doctor import Interpreter, MachineView
 
@@ -24,7 +24,8 @@ def shown(view: MachineView) -> list[str]:
         ("runs", f"{view.home} ({show_memory(view.home_free)} free)"),
     ]
     lines = [f"{name:<11} {value}" for name, value in facts]
-    lines += [render_jobs.warm(one) for one in view.warm]
+    if view.warm:
+        lines.append(f"{'warm':<11} {render_warm.line(view.warm)}")
     for problem in view.problems:
         lines += ["", f"! {problem.what}", *indent(f"next: {problem.next}", "  ").splitlines()]
     return lines

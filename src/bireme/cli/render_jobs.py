@@ -5,29 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from bireme.cli import render_diagnosis, text
+from bireme.cli import render_diagnosis, render_warm, text
 from bireme.model.pods import Resources
 from bireme.model.quantities import show_cpu, show_memory
-from bireme.sdk.views import JobList, JobSummary, JobView, ReplicaView, WarmView
+from bireme.sdk.views import JobList, JobSummary, JobView, ReplicaView
 
 MOST_EVENTS = 20
 """The newest; `--json` has them all."""
 
 
 def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
-    """A table of jobs, and below it the warm interpreters with their memory."""
+    """A table of jobs, and below it a line on the warm interpreters and their memory."""
     header = ["NAME", "KIND", "PHASE", "READY", "RESTARTS", "AGE", "WHY"]
     rows = [_row(job, now) for job in jobs.jobs]
     if any(job.context or job.namespace for job in jobs.jobs):
         header.insert(1, "WHERE")
         rows = [[row[0], job.where, *row[1:]] for row, job in zip(rows, jobs.jobs, strict=True)]
     lines = text.table(header, rows, columns)
-    return lines + ([""] if lines and jobs.warm else []) + [warm(one) for one in jobs.warm]
-
-
-def warm(one: WarmView) -> str:
-    modules = ", ".join(module for module in one.modules if "." not in module) or "nothing"
-    return f"warm interpreter {one.pid}: {show_memory(one.memory)}, has imported {modules}"
+    if not jobs.warm:
+        return lines
+    warm = render_warm.line(jobs.warm)
+    return [*lines, *([""] if lines else []), warm if columns is None else text.cut(warm, columns)]
 
 
 def shown(job: JobView, now: float) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors, kinds
-from bireme.backends.local import fit, gpus, interpreters, missing, processes, provenance, site, supplies
+from bireme.backends.local import fit, gpus, interpreters, missing, processes, provenance, site, supplies, zygotes
 from bireme.backends.local.missing import Around, Refusal
 from bireme.backends.local.supplies import Supplies
 from bireme.core import admit, wiring
@@ -53,6 +53,7 @@ class Submitted(Struct, frozen=True):
 def check(home: Path, order: Order) -> tuple[Job, tuple[str, ...]]:
     """Make the job one that this machine can run, or raise all that stands in the way; nothing is started."""
     given = order.supplies
+    zygotes.check_limit(order.environ)
     job = supplies.applied(order.job, given)
     notes: list[str] = []
     interpreter = interpreters.find(order.environ, given.python)

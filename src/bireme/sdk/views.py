@@ -196,6 +196,16 @@ class JobList(Struct, frozen=True, kw_only=True):
     """A sentence for each cluster that did not answer in time."""
 
 
+class WarmState(StrEnum):
+    """What a warm interpreter does."""
+
+    READY = "ready"
+    STARTING = "starting"
+    """It still imports."""
+    STOPPED = "stopped"
+    """A signal has stopped it; it serves nobody until it is continued."""
+
+
 class WarmView(Struct, frozen=True, kw_only=True):
     """A warm interpreter that waits for the next run."""
 
@@ -203,6 +213,11 @@ class WarmView(Struct, frozen=True, kw_only=True):
     memory: int
     """Bytes."""
     modules: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    """What people know it by: `torch`, `lightning`."""
+    state: WarmState = WarmState.READY
+    used: float = 0.0
+    """When it last had something to do."""
 
 
 class CheckedJob(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from bireme import errors
 from bireme.backends.local.needs import installed
 from bireme.core import warm_starts
 from bireme.core.warm_starts import Needs, Warm
@@ -74,7 +75,8 @@ class Zygote(Struct, frozen=True):
     name: str
     pid: int
     preload: tuple[str, ...]
-    roots: frozenset[str] = frozenset()
+    roots: tuple[str, ...] = ()
+    """See Warm.roots; in the order of their import."""
     packages: frozenset[str] = frozenset()
     sites: tuple[str, ...] = ()
     used: float = 0.0
@@ -89,7 +91,7 @@ class Zygote(Struct, frozen=True):
 
     @property
     def warm(self) -> Warm:
-        return Warm(self.name, self.roots, self.packages, used=self.used)
+        return Warm(self.name, frozenset(self.roots), self.packages, used=self.used)
 
 
 class Lesson(Struct, frozen=True):
@@ -172,7 +174,7 @@ class Stable:
         held = [
             Warm(
                 one.name,
-                one.roots,
+                frozenset(one.roots),
                 memory=one.memory if one.is_ready else max(one.memory, _EXPECTED),
                 used=one.used,
                 is_idle=one.is_ready and not linux.family(one.pid),
@@ -267,7 +269,7 @@ class _State(Struct, frozen=True):
     start_time: int
     system: str
     ready: bool
-    roots: frozenset[str]
+    roots: tuple[str, ...]
     packages: frozenset[str]
     sites: tuple[str, ...]
     memory: int
@@ -378,10 +380,21 @@ def _tops(modules: tuple[str, ...]) -> set[str]:
 def limit(environ: Mapping[str, str]) -> int:
     """The bytes that idle zygotes may hold together; a part of the machine's where nothing else is said."""
     written = environ.get(LIMIT, "")
-    if written:
-        with contextlib.suppress(ValueError):
-            return max(0, quantities.whole(written))
-    return int(machine.capacity().memory * _SHARE)
+    return quantities.whole(written) if written else int(machine.capacity().memory * _SHARE)
+
+
+def check_limit(environ: Mapping[str, str]) -> None:
+    """Raise BadInput for a limit that is no amount of memory, before any job is started with it."""
+    try:
+        if limit(environ) >= 0:
+            return
+        problem = "it is negative"
+    except ValueError as error:
+        problem = str(error)
+    raise errors.BadInput(
+        f"{LIMIT}={environ[LIMIT]}: {problem}",
+        hint=f"{LIMIT}=2Gi, or {LIMIT}=0 for no warm interpreters",
+    )
 
 
 def is_available() -> bool:
