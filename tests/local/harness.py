@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from bireme.backends.local.entries import Entry, Ran
+from bireme.backends.local.zygotes import Stable
 from bireme.model.status import Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
@@ -109,10 +110,10 @@ class Bireme:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        for run in directory.every(self.home):
+        if runs := [str(run.id) for run in directory.every(self.home)]:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self("rm", "--yes", str(run.id))
-        self("doctor", "--end-warm")
+                self("rm", "--yes", *runs)
+        Stable(self.home).end()
 
 
 @contextlib.contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from bireme.backends.local.zygotes import Stable
 from bireme.runtime import linux
-from tests.local.harness import Bireme, json_of, until
+from tests.local.harness import Bireme, bireme_in, until
 from tests.local.test_rank import write
 
 pytestmark = pytest.mark.skipif(not linux.AVAILABLE, reason="a zygote needs Linux")
@@ -22,11 +23,29 @@ MANY = 120
 
 @pytest.fixture
 def site(bireme: Bireme, tmp_path: Path) -> Path:
-    """A folder of third-party packages, as pip makes it, which the ranks of this test can import."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    bireme.environ["PYTHONPATH"] = str(folder)
-    return folder
+    return site_of(bireme, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def warmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bireme]:
+    """A home in which one script has made the package `heavy` warm."""
+    folder = tmp_path_factory.mktemp("warmed")
+    with bireme_in(folder) as bireme:
+        site = site_of(bireme, folder)
+        install(site, "heavy", "NAME = 'installed'\n")
+        install(site, "upper", "import heavy\n", requires="heavy")
+        write(site, "light", "")
+        assert run(bireme, "first.py", "import heavy\n") is False
+        ready(bireme, 1)
+        yield bireme
+
+
+def site_of(bireme: Bireme, folder: Path) -> Path:
+    """A folder of third-party packages, as pip makes it, which the ranks of this home can import."""
+    site = folder / "site-packages"
+    site.mkdir()
+    bireme.environ["PYTHONPATH"] = str(site)
+    return site
 
 
 def install(site: Path, name: str, source: str = "", requires: str = "") -> None:
@@ -56,42 +75,107 @@ def ready(bireme: Bireme, count: int) -> None:
     until(lambda: len(Stable(bireme.home).living()) == count, f"{count} zygotes are ready")
 
 
-def test_a_new_script_is_forked_from_what_another_script_made_warm(bireme: Bireme, site: Path) -> None:
+def test_a_new_script_is_forked_from_what_another_script_made_warm(warmed: Bireme) -> None:
+    assert run(warmed, "second.py", "import os, heavy\nprint(os.getpid())\n") is True
+
+    assert len(warmed.zygotes_in_the_making()) == 1
+
+
+def test_two_scripts_that_differ_in_light_modules_share_one_interpreter(warmed: Bireme) -> None:
+    run(warmed, "third.py", "import heavy, light\n")
+    run(warmed, "third.py", "import heavy, light\n")
+
+    assert len(warmed.zygotes_in_the_making()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "warm"),
+    [
+        ("uses", "import mine\nassert mine.NAME == 'installed'\n", True),
+        ("stranger", "import sys\nassert 'heavy' not in sys.modules\n", False),
+        ("needing", "import upper\nassert upper.heavy.NAME == 'installed'\n", True),
+        ("hiding/hides", "import heavy\nassert heavy.NAME == 'mine'\n", False),
+    ],
+)
+def test_a_new_script_finds_what_a_fresh_python_would_find(
+    warmed: Bireme, name: str, source: str, warm: bool
+) -> None:
+    warmed.write("there/mine.py", "import heavy\nNAME = heavy.NAME\n")
+    warmed.write("there/hiding/heavy.py", "NAME = 'mine'\n")
+
+    assert run(warmed, f"there/{name}.py", source) is warm
+
+
+def test_a_script_that_no_longer_imports_a_package_does_not_get_it(warmed: Bireme) -> None:
+    assert run(warmed, "changes.py", "import heavy\n") is True
+
+    assert run(warmed, "changes.py", "import sys\nassert 'heavy' not in sys.modules\n") is False
+
+
+def test_nobody_waits_for_an_interpreter_that_is_stopped(bireme: Bireme, site: Path) -> None:
     install(site, "heavy")
-    assert run(bireme, "first.py", "import heavy\n") is False
+    usual_run = took(lambda: run(bireme, "first.py", "import heavy\n"))
     ready(bireme, 1)
-
-    assert run(bireme, "second.py", "import os, heavy\nprint(os.getpid())\n") is True
-    ready(bireme, 1)
-
-
-def test_ps_does_not_wait_for_an_interpreter_that_is_stopped(bireme: Bireme, site: Path) -> None:
-    install(site, "heavy")
-    run(bireme, "first.py", "import heavy\n")
-    ready(bireme, 1)
+    usual_ps = took(lambda: bireme("ps"))
     (zygote,) = Stable(bireme.home).living()
-    bireme("ps")
-    began = time.monotonic()
-    bireme("ps")
-    usual = time.monotonic() - began
-
     os.kill(zygote.pid, signal.SIGSTOP)
-    began = time.monotonic()
-    shown = json_of(bireme("ps", "--json"))
-    took = time.monotonic() - began
 
-    os.kill(zygote.pid, signal.SIGCONT)
-    assert took < usual + 1.0
-    assert [one["pid"] for one in shown["warm"]] == [zygote.pid]  # type: ignore[attr-defined]
+    assert min(took(lambda: bireme("ps")) for _ in range(2)) < usual_ps + 1.5
+    assert took(lambda: run(bireme, "second.py", "import heavy\n")) < usual_run + 3.0
+
+    shown = bireme("ps", "--warm")
+    assert "stopped" in shown.stdout
+    assert f"kill -CONT {zygote.pid}" in shown.stderr
+    assert Stable(bireme.home).end() >= 1
+    until(lambda: linux.process(zygote.pid) is None, "the stopped one is gone")
 
 
-def test_two_scripts_that_differ_in_light_modules_share_one_interpreter(bireme: Bireme, site: Path) -> None:
-    install(site, "heavy")
-    write(site, "light", "")
+def test_all_of_them_hold_no_more_memory_than_they_may(bireme: Bireme, site: Path) -> None:
+    bireme.environ["BIREME_WARM_MEMORY"] = "200Mi"
+    for name in ("a", "b", "c"):
+        install(site, f"heavy_{name}", "DATA = b'x' * (70 << 20)\n")
+        run(bireme, f"{name}.py", f"import heavy_{name}\n")
+        until(lambda name=name: (f"heavy_{name}",) in held(bireme), f"heavy_{name} is warm")  # type: ignore[misc]
+
+    until(lambda: len(Stable(bireme.home).every()) == 2, "the oldest has ended")
+
+    assert held(bireme) == {("heavy_b",), ("heavy_c",)}
+    assert sum(one.memory for one in Stable(bireme.home).living()) <= 200 << 20
+
+
+def test_one_that_is_larger_than_all_may_be_is_not_started_twice(bireme: Bireme, site: Path) -> None:
+    bireme.environ["BIREME_WARM_MEMORY"] = "50Mi"
+    install(site, "heavy", "DATA = b'x' * (70 << 20)\n")
     run(bireme, "first.py", "import heavy\n")
-    ready(bireme, 1)
+    until(lambda: bool(list(bireme.home.glob("zygotes/*/socket.refused"))), "it refuses to serve")
+    until(lambda: not bireme.zygotes_in_the_making(), "it has ended")
 
-    run(bireme, "second.py", "import heavy, light\n")
-    run(bireme, "second.py", "import heavy, light\n")
+    run(bireme, "first.py", "import heavy\n")
 
-    assert len(bireme.zygotes_in_the_making()) == 1
+    assert not bireme.zygotes_in_the_making()
+
+
+def test_without_memory_there_is_no_warm_interpreter_and_a_bad_amount_is_refused(
+    bireme: Bireme, site: Path
+) -> None:
+    install(site, "heavy")
+    bireme.environ["BIREME_WARM_MEMORY"] = "0"
+    run(bireme, "first.py", "import heavy\n")
+    assert not bireme.zygotes_in_the_making()
+
+    bireme.environ["BIREME_WARM_MEMORY"] = "lots"
+    refused = bireme("run", "first.py")
+
+    assert refused.returncode == 2
+    assert "BIREME_WARM_MEMORY=lots" in refused.stderr
+    assert "BIREME_WARM_MEMORY=2Gi" in refused.stderr
+
+
+def took(action: Callable[[], object]) -> float:
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began
+
+
+def held(bireme: Bireme) -> set[tuple[str, ...]]:
+    return {one.roots for one in Stable(bireme.home).living()}

@@ -46,7 +46,7 @@ def read(folder: Path, source: str, **modules: str) -> Needs:
 def test_what_a_source_imports(tmp_path: Path, source: str, certain: set[str], possible: set[str]) -> None:
     found = read(tmp_path, source)
 
-    assert (found.certain, found.possible) == (certain, possible)
+    assert (set(found.certain), set(found.possible)) == (certain, possible)
 
 
 def test_modules_of_the_users_own_are_read_as_well(tmp_path: Path) -> None:

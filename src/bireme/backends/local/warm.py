@@ -87,6 +87,10 @@ class WarmLauncher:
             task.cancel()
         for connection in self._connections.values():
             connection.close()
+        if self._warm:
+            # One that was started with a guess of its size may have turned out larger.
+            with contextlib.suppress(OSError):
+                self._stable.make_room(self._limit)
 
     async def launch(self, program: Program, output: Output, label: str) -> Process:
         chosen = plain(program, self._site.python)

@@ -152,7 +152,7 @@ class Stable:
             if refusal.module and less and less != modules:
                 self.start(key, less, limit)
             return
-        self.make_room(limit - _expected(folder))
+        self.make_room(limit - _expected(folder, limit))
         (folder / "preload").write_bytes(msgspec.json.encode(modules))
         kept = {name: key.environment[name] for name in _KEPT if name in key.environment}
         environment = kept | dict(key.variables) | learnt
@@ -175,7 +175,7 @@ class Stable:
             Warm(
                 one.name,
                 frozenset(one.roots),
-                memory=one.memory if one.is_ready else max(one.memory, _EXPECTED),
+                memory=one.memory if one.is_ready else max(one.memory, min(_EXPECTED, limit // 2)),
                 used=one.used,
                 is_idle=one.is_ready and not linux.family(one.pid),
             )
@@ -329,10 +329,10 @@ def _refusal(folder: Path) -> _Refusal | None:
         return None
 
 
-def _expected(folder: Path) -> int:
+def _expected(folder: Path, limit: int) -> int:
     """What a zygote of this kind will hold: what the last one did, else a guess."""
     state = _state(folder)
-    return state.memory if state is not None and state.ready else _EXPECTED
+    return state.memory if state is not None and state.ready else min(_EXPECTED, limit // 2)
 
 
 def _signal(one: Zygote, number: int) -> None:
