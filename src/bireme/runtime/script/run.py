@@ -26,6 +26,7 @@ from typing import (
 from ..checkpoints.values import Keep, Owner, Restored
 from ..records.writing import Recorder
 from . import devices, notes, randomness
+from .accumulation import Accumulation
 from .boards import board
 from .complaints import Complaint, NotFinite
 from .leaving import Leaving
@@ -95,6 +96,7 @@ class Run:
         self._offered: Optional[Tuple[int, Dict[str, Any]]] = None
         """The last step that `save` was called with, and its parts; None once it is saved."""
         self._last: Dict[str, Any] = {}  # Any: numbers of any library
+        self._accumulation = Accumulation(self._tell)
         self._closed = False
 
     # --- Who am I -----------------------------------------------------------------------------------------
@@ -175,11 +177,13 @@ class Run:
 
     def restore(self, **parts: Values) -> Start:
         """Loads the newest good checkpoint into the parts; gives the step to begin with, 0 without one."""
+        self._accumulation.watch()
         found = self._find(parts)
         if found is None:
             return Start(0)
         self._restored = found
         self._timetable.goes_on_after(found.step)
+        self._accumulation.came_back(parts, found, self.place)
         if "random" in found.own:
             randomness.put(found.own["random"])
         if self.rank == 0:
@@ -196,12 +200,14 @@ class Run:
         if not self.place.trains:
             return  # a parameter server or an evaluator: the workers save
         self._leaving.listen()
+        self._accumulation.goes_on()
         self._offered = (here, parts)
         if self._timetable.is_last(here):
             self.save_now(here, **parts)
             self._leave()
         elif self._timetable.is_due(here):
             self.save_now(here, **parts)
+        self._accumulation.watch()
 
     def save_now(self, step: int, **parts: Values) -> None:
         """Saves the parts, due or not; every rank must call it with the same step."""
@@ -213,6 +219,7 @@ class Run:
         if self._walk is not None:
             own["position"] = self._walk.position.state()
             own["seed"] = self._settings.seed
+        own.update(self._accumulation.own(parts))
         self._keeping().save(here, parts, own, self._metrics())
         self._timetable.saved()
         self._offered = None
@@ -245,6 +252,8 @@ class Run:
         if start is not None and self._restored is not None and "random" in self._restored.own:
             # What was drawn since `restore` must not change what comes: the loop goes on where it was saved.
             randomness.put(self._restored.own["random"])
+        if start is not None:
+            self._accumulation.put_back()
         return iter(made)
 
     def shard(self, data: Iterable[Any], shuffle: bool = True, start: Optional[int] = None) -> Iterable[Any]:
