@@ -72,3 +72,28 @@ def test_a_run_without_checkpoints_says_where_it_has_none(cli: Cli) -> None:
 
     assert (done.status, done.out) == (0, "")
     assert "plain has saved no checkpoint in " in done.err
+
+
+UNSAVED = """
+import bireme
+
+with bireme.init(checkpoints="taken", every=2) as run:
+    for step in range(5):
+        run.save(step, count=step)
+"""
+
+
+def test_a_run_that_never_managed_to_save_does_not_end_as_a_plain_success(cli: Cli) -> None:
+    cli.write("train.py", UNSAVED)
+    cli.write("taken", "a file where the folder should be")
+
+    done = cli("run", "train.py", "--name", "train")
+    shown, told = cli("show", "train").out, json.loads(cli("show", "train", "--json").out)
+
+    lost = "train saved no checkpoint: all 3 saves failed, the last one of step 4: "
+    assert done.status == 0
+    assert lost in done.err
+    assert done.err.rstrip().splitlines()[-1].startswith("Succeeded in ")
+    assert lost in shown
+    assert told["phase"] == "Succeeded"
+    assert [one["type"] for one in told["events"] if one["reason"] == "CheckpointsNotSaved"] == ["Warning"]

@@ -99,3 +99,69 @@ def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
 
     assert said[0].startswith("TOLD STEP 1 WAS NOT SAVED: File exists: ")
     assert said[1] == "None"
+
+
+ROOM = """
+import shutil
+checkpoints = opened("run", last=3)
+for step, size in enumerate([900_000] * 6, 1):
+    checkpoints.save(step, {"x": os.urandom(size)}, {}, {"loss": float(step)})
+    checkpoints.wait()
+print("left", sorted(name for name in os.listdir(sys.argv[1]) if name.startswith("step")))
+checkpoints.close()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_disk_with_room_for_two_keeps_the_newest_two_and_not_the_oldest(tmp_path: Path) -> None:
+    said = ran(on_tmpfs(tmp_path, "size=2500k", words(ROOM, tmp_path))).splitlines()
+
+    assert said[-1] == "left ['step-000000005', 'step-000000006']"
+    assert not [line for line in said if "WAS NOT SAVED" in line]
+    assert [line for line in said if "step-000000001" in line]  # that it was removed early is told
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_disk_with_room_for_one_keeps_it_and_never_has_none(tmp_path: Path) -> None:
+    said = ran(on_tmpfs(tmp_path, "size=1500k", words(ROOM, tmp_path))).splitlines()
+
+    assert said[-1] == "left ['step-000000001']"
+    assert len([line for line in said if "WAS NOT SAVED" in line]) == 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_the_best_checkpoint_is_not_what_makes_room(tmp_path: Path) -> None:
+    script = ROOM.replace("last=3", "last=3, best=1, metric='loss'")
+    said = ran(on_tmpfs(tmp_path, "size=3400k", words(script, tmp_path))).splitlines()
+
+    assert said[-1] == "left ['step-000000001', 'step-000000005', 'step-000000006']"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_nothing_is_removed_for_a_checkpoint_that_does_not_fit_anyway(tmp_path: Path) -> None:
+    script = ROOM.replace("[900_000] * 6", "[400_000, 400_000, 9_000_000]")
+    said = ran(on_tmpfs(tmp_path, "size=2500k", words(script, tmp_path))).splitlines()
+
+    assert said[-1] == "left ['step-000000001', 'step-000000002']"
+
+
+GANG = """
+ranks = [opened("run", rank=rank, world=2, last=3) for rank in (0, 1)]
+for step in range(1, 6):
+    for rank, checkpoints in enumerate(ranks):
+        checkpoints.save(step, {"x": os.urandom(100_000)}, {"y": os.urandom(800_000 if rank else 1)}, {})
+    for checkpoints in ranks:
+        checkpoints.wait()
+print("left", sorted(name for name in os.listdir(sys.argv[1]) if name.startswith("step")))
+for checkpoints in ranks:
+    print(checkpoints.restore({}).step if checkpoints is ranks[0] else len(listed(sys.argv[1])))
+    checkpoints.close()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_room_is_made_for_a_rank_other_than_the_first_too(tmp_path: Path) -> None:
+    said = ran(on_tmpfs(tmp_path, "size=2400k", words(GANG, tmp_path))).splitlines()
+
+    assert said[-3:] == ["left ['step-000000004', 'step-000000005']", "5", "2"], said
+    assert not [line for line in said if "not saved" in line.lower()]

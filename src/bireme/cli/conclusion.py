@@ -16,7 +16,7 @@ from bireme.cli.terminal import Terminal, columns
 from bireme.model.status import Phase
 from bireme.sdk.client import JobHandle
 from bireme.sdk.places import Following
-from bireme.sdk.views import Finding, JobView
+from bireme.sdk.views import JobView
 
 
 def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, quiet: bool) -> int:
@@ -51,7 +51,7 @@ def told(view: JobView, *, named: bool) -> list[str]:
     match view.phase:
         case Phase.SUCCEEDED:
             lines = [f"{name}Succeeded in {lasted}"]
-            warned = view.diagnosis is not None and view.diagnosis.finding is Finding.INDEPENDENT
+            warned = view.diagnosis is not None and view.diagnosis.finding.is_warning
             return [*render_diagnosis.lines(view.diagnosis), *lines] if warned and view.diagnosis else lines
         case Phase.FAILED:
             return render_diagnosis.lines(view.diagnosis) if view.diagnosis else [f"{name}Failed: {view.why}"]

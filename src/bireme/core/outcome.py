@@ -8,9 +8,12 @@ from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.kinds.contract import Tally
+from bireme.model.decisions import Event, EventType
 from bireme.model.job import Job, Role, member_name, members
-from bireme.model.replicas import Observation, Replica, ReplicaPhase
+from bireme.model.replicas import Observation, Replica, ReplicaPhase, printable
 from bireme.model.status import Counts, Status
+
+NOT_SAVED = "CheckpointsNotSaved"
 
 
 def note_done(job: Job, status: Status, observation: Observation) -> Status:
@@ -53,6 +56,12 @@ def tally(job: Job, status: Status, observation: Observation, lost: frozenset[st
 
 def by_type(job: Job, tally: Tally) -> dict[str, Counts]:
     return {role.type: tally.of(role.name) for role in job.roles}
+
+
+def lost(job: Job, status: Status, observation: Observation) -> tuple[Event, ...]:
+    """Warns of work that is on no disk: a success that says nothing of it would be a lie."""
+    said = [one.lost for one in observation.replicas if one.attempt == status.attempt and one.lost]
+    return tuple(Event(EventType.WARNING, NOT_SAVED, f"{job.name} {printable(one)}") for one in said[:1])
 
 
 def _is_active(replica: Replica) -> bool:

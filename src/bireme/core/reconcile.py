@@ -112,7 +112,8 @@ def _finish(
         }
     status = replace(status, completed=now, replicas=counts, trouble="")
     decision = cleanup.after_end(job, status, observation, now)
-    return _with_events(decision, (Event(EventType.NORMAL, f"{job.kind}{type}", end.message),))
+    told = (Event(EventType.NORMAL, f"{job.kind}{type}", end.message),)
+    return _with_events(decision, (*(outcome.lost(job, status, observation) if won else ()), *told))
 
 
 def _wake_for_deadline(job: Job, decision: Decision) -> Decision:

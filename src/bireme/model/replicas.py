@@ -8,6 +8,7 @@ from msgspec import Struct
 
 _FIRST_FREE_PORT = 1024
 _LAST_PORT = 65535
+_MOST_TEXT = 500
 
 
 class ReplicaPhase(StrEnum):
@@ -56,12 +57,19 @@ class Replica(Struct, frozen=True):
     node: str = ""
     address: str = ""
     """Where peers reach it, once that is known; only a cluster tells."""
+    lost: str = ""
+    """What its script could not save although it ended well, as a sentence without its subject."""
     attempt_told: bool = True
     """Whether its backend knows the attempt; where it does not, `attempt` is the first one's number."""
 
     @property
     def is_alive(self) -> bool:
         return not self.phase.is_final
+
+
+def printable(text: str) -> str:
+    """What a script says of itself, as one line without anything that a terminal would obey."""
+    return "".join(char if char.isprintable() else " " for char in text[:_MOST_TEXT])
 
 
 class Address(Struct, frozen=True):

@@ -44,6 +44,7 @@ _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD = tuple({os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen"})
 _SPAWNED = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
 _MOST = 200
+_MOST_LOST = 500
 _MOST_WORDS = 3500  # bytes; a kubelet keeps the last 4096 of a termination log
 
 
@@ -90,11 +91,12 @@ class Report:
 
     def _write_words(self) -> None:
         """Leaves what a person, or `bireme show`, should find in the pod's status; nothing if all is well."""
-        if not self._words or (self._error is None and self._asked()):
+        lost = _lost()
+        if not self._words or (self._error is None and self._asked() and not lost):
             return
         asked = 1 if self._asked() else 0
         if self._error is None:
-            text = f"bireme-report asked={asked}\n"
+            text = f"bireme-report asked={asked} lost\n{lost}\n" if lost else f"bireme-report asked={asked}\n"
         else:
             text = f"bireme-report asked={asked} time={self._error['time']!r}\n"
             text += _end_of(self._error["traceback"], _MOST_WORDS)
@@ -116,7 +118,14 @@ class Report:
             "read_rank": self._asked(),
             "warm": bool(self._preloaded),
             "error": self._error,
+            "lost": _lost(),
         }
+
+
+def _lost() -> str:
+    """What the script's run could not save; a script that has no run has lost nothing."""
+    run = getattr(sys.modules.get("bireme.runtime.script.starting"), "_open", None)
+    return " ".join(str(getattr(run, "lost", "")).split())[:_MOST_LOST]
 
 
 def begin(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Optional[Report]:

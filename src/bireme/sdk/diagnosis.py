@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from bireme.model.job import Job, Unit, members
-from bireme.model.replicas import Loss, ReplicaPhase
+from bireme.model.replicas import Loss, ReplicaPhase, printable
 from bireme.model.status import ConditionType, Phase, Status
 from bireme.sdk import ranks
 from bireme.sdk.evidence import Report, ReportedError
@@ -42,7 +42,7 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
         case Phase.FAILED:
             return _failed(evidence)
         case Phase.SUCCEEDED:
-            return _independent(evidence)
+            return _unsaved(evidence) or _independent(evidence)
         case Phase.QUEUED:
             return Diagnosis(
                 finding=Finding.WAITING,
@@ -98,6 +98,20 @@ def _failed(evidence: Evidence) -> Diagnosis:
         summary = f"{evidence.id} failed: {who(error)} {error.how}{tries}"
     return Diagnosis(
         finding=Finding.FAILED, summary=summary, error=error, more=_logs_command(evidence, error)
+    )
+
+
+def _unsaved(evidence: Evidence) -> Diagnosis | None:
+    """Says so if the script ended well, and its last work is not on disk."""
+    attempt = evidence.status.attempt
+    found = [evidence.reports.get((member.name, attempt)) for member in members(evidence.job)]
+    lost = next((report.lost for report in found if report is not None and report.lost), "")
+    if not lost:
+        return None
+    return Diagnosis(
+        finding=Finding.UNSAVED,
+        summary=f"{evidence.id} {printable(lost)}",
+        more=f"bireme logs {evidence.id}",
     )
 
 

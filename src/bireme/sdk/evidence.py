@@ -39,6 +39,8 @@ class Report(Struct, frozen=True):
 
     read_rank: bool = True
     error: ReportedError | None = None
+    lost: str = ""
+    """What its run could not save, as a sentence without its subject."""
 
 
 Reports = dict[tuple[str, int], Report]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes import podtroubles, podviews
+from bireme.backends.kubernetes import lastwords, podtroubles, podviews
 from bireme.backends.kubernetes.views import ContainerStatus, Pod, Terminated, seconds
 from bireme.model.job import Job, Kind, Role, member_name
 from bireme.model.replicas import Loss, Replica
@@ -16,7 +16,6 @@ from bireme.sdk.evidence import Report, ReportedError, Reports
 from bireme.sdk.history import Failure, Life
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-_REPORT = re.compile(r"bireme-report asked=([01])(?: time=([0-9]{1,12}(?:\.[0-9]{1,9})?))?\n(.*)", re.DOTALL)
 _CHAINED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
 _OUT_OF_MEMORY = "OOMKilled"
 _STOPPED = (137, 143)
@@ -59,16 +58,15 @@ def reports(pairs: Iterable[ReplicaPod]) -> Reports:
 
 def report_of(message: str) -> Report | None:
     """Reads the last words of a rank, as the runtime writes them."""
-    told = _REPORT.fullmatch(message)
+    told = lastwords.read(message)
     if told is None:
         return None
-    asked, at, traceback = told.groups()
-    if at is None:
-        return Report(read_rank=asked == "1")
-    lines = [line for line in traceback.splitlines() if line.strip()]
+    if told.time is None:
+        return Report(told.asked, lost=told.lost)
+    lines = [line for line in told.traceback.splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if _CHAINED.fullmatch(line)), lines[-1] if lines else "")
     kind, _, said = last.partition(": ")
-    return Report(asked == "1", ReportedError(kind, said, traceback, float(at)))
+    return Report(told.asked, ReportedError(kind, said, told.traceback, told.time))
 
 
 def what_of(lines: Iterable[str]) -> str:

@@ -24,6 +24,13 @@ class Finding(StrEnum):
     FAILED = "failed"
     INDEPENDENT = "independent"
     """The ranks ended well, and never knew of each other."""
+    UNSAVED = "unsaved"
+    """The ranks ended well, and what they computed is not in a checkpoint."""
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether it is about a job that has succeeded."""
+        return self in (Finding.INDEPENDENT, Finding.UNSAVED)
 
 
 class FirstError(Struct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bireme.runtime.checkpoints.folders import Folder
 from bireme.runtime.checkpoints.keeping import Keep, Owner, listed
-from bireme.runtime.checkpoints.layout import Head
-from bireme.runtime.checkpoints.retaining import unwanted
+from bireme.runtime.checkpoints.layout import Head, Signature
+from bireme.runtime.checkpoints.retaining import spare, unwanted
 from tests.unit.checkpoints.building import keeping
 
 
@@ -32,6 +32,24 @@ def test_the_best_ones_stay_too() -> None:
     assert unwanted(good, {}, Keep(last=1, best=2, metric="loss")) == ["s1", "s4"]
     assert unwanted(good, {}, Keep(last=1, best=1, metric="loss", mode="max")) == ["s1", "s2", "s3", "s4"]
     assert unwanted(good, {}, Keep(last=1, best=1, metric="accuracy")) == ["s1", "s2", "s3", "s4"]
+
+
+def sized(step: int, size: int, **metrics: float) -> Head:
+    return Head(step, step, 0.0, "run", 0, 1, "", metrics, {0: Signature(size, 0, 0)})
+
+
+def test_the_oldest_makes_room_and_neither_the_newest_nor_the_best() -> None:
+    good = {f"s{step}": sized(step, 100, loss=float(step)) for step in (1, 2, 3, 4)}
+
+    assert spare(good, Keep(last=3), 150) == ["s1", "s2", "s3"]
+    assert spare(good, Keep(last=3, best=1, metric="loss"), 150) == ["s2", "s3"]
+    assert spare({"s1": sized(1, 100)}, Keep(last=3), 10) == []
+
+
+def test_nothing_makes_room_where_that_is_in_vain() -> None:
+    good = {f"s{step}": sized(step, 100) for step in (1, 2, 3)}
+
+    assert spare(good, Keep(last=3), 201) == []
 
 
 def test_torn_ones_go_once_enough_good_ones_are_newer() -> None:

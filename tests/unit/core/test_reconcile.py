@@ -202,3 +202,17 @@ def test_a_pod_that_is_unreachable_keeps_a_work_queue_from_being_over() -> None:
     world.look(succeeded("0"), crashed("1"), at=2.0)
 
     assert world.phase() is Phase.SUCCEEDED
+
+
+def test_work_that_is_on_no_disk_is_told_beside_the_success() -> None:
+    world = World(workers())
+    world.look(running("worker-0"), running("worker-1"))
+    lost = replace(succeeded("worker-0"), lost="saved no checkpoint: all 3 saves failed\x1b[2J")
+
+    decision = world.look(lost, succeeded("worker-1"), at=4.0)
+
+    warned = Event(
+        EventType.WARNING, "CheckpointsNotSaved", "mnist saved no checkpoint: all 3 saves failed [2J"
+    )
+    assert decision.events[0] == warned
+    assert told(world.status) == ["Created", "-Running", "Succeeded"]

@@ -306,3 +306,39 @@ def test_what_is_reported_after_the_end_is_refused_with_a_word(
 )
 def test_an_origin_may_name_a_step(text: str, expected: tuple[str, int | None]) -> None:
     assert origin(text) == expected
+
+
+@pytest.mark.parametrize("part", [object(), {"deep": [open]}, Run])
+def test_a_part_that_cannot_be_saved_is_found_at_the_first_step_and_not_when_it_is_due(
+    tmp_path: Path, part: object
+) -> None:
+    run = opened(tmp_path, every=100)
+
+    with pytest.raises(Complaint, match="cannot be saved"):
+        run.save(0, part=part)
+    run.close()
+
+
+def test_the_folder_of_another_run_is_refused_at_the_first_step_and_not_when_it_is_due(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path, run="first") as run:
+        run.save_now(0, count=0)
+
+    second = opened(tmp_path, every=100, run="second")
+    with pytest.raises(Complaint, match="another run, first"):
+        second.save(0, count=0)
+    second.close()
+
+
+def test_what_has_no_shape_before_the_first_batch_is_no_reason_to_end_before_it_is_due(
+    tmp_path: Path,
+) -> None:
+    torch = pytest.importorskip("torch")
+    with opened(tmp_path, every=100) as run:
+        model = torch.nn.LazyLinear(2)
+        run.save(0, model=model)
+        model(torch.zeros(1, 3))
+        run.save(1, model=model)
+
+    assert steps_in(tmp_path) == [1]

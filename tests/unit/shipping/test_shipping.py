@@ -166,6 +166,24 @@ def test_an_error_is_told_in_the_termination_log_as_a_person_reads_it(tmp_path: 
     assert report.error.time > 1e9
 
 
+def test_work_that_is_on_no_disk_is_told_in_the_termination_log(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "taken").touch()
+    save = 'import bireme\nwith bireme.init(checkpoints="taken") as run:\n    run.save_now(7, x=1)\n'
+    (code / "train.py").write_text(save)
+    log = tmp_path / "termination-log"
+    log.touch()
+
+    ended = _run(_parcel(code), tmp_path, "python", "train.py", BIREME_LAST_WORDS=str(log))
+
+    assert ended.returncode == 0
+    report = podlives.report_of(log.read_text())
+    assert report is not None
+    assert report.error is None
+    assert report.lost.startswith("saved no checkpoint: the save of step 7 failed: ")
+
+
 def test_a_long_traceback_keeps_its_end(tmp_path: Path) -> None:
     code = tmp_path / "code"
     code.mkdir()

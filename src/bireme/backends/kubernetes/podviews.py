@@ -6,7 +6,7 @@ import re
 
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes import labels, podtroubles
+from bireme.backends.kubernetes import labels, lastwords, podtroubles
 from bireme.backends.kubernetes.views import (
     Condition,
     ContainerStatus,
@@ -50,8 +50,16 @@ def replica(pod: Pod, node: Node | None, now: float) -> Replica:
         message=trouble.message,
         node=pod.spec.nodeName,
         address=pod.status.podIP,
+        lost=_lost(pod) if phase is ReplicaPhase.SUCCEEDED else "",
         attempt_told=attempt is not None,
     )
+
+
+def _lost(pod: Pod) -> str:
+    """What the script of a pod that ended well could not save."""
+    ends = (one.state.terminated for one in pod.status.containerStatuses)
+    words = (lastwords.read(one.message) for one in ends if one is not None and one.message)
+    return next((one.lost for one in words if one is not None and one.lost), "")
 
 
 def _foreseen(pod: Pod) -> Pod:

@@ -29,6 +29,10 @@ _SHARED_FROM = 1 << 20
 """From so many bytes on torch's threads share a copy; for less, to wake them takes longer than the copy."""
 
 
+class Shapeless(Complaint):
+    """A tensor has no shape before the first batch; later it can be saved."""
+
+
 class Taken(NamedTuple):
     """An array that is to be saved: what it is, how many bytes, and the array itself."""
 
@@ -113,7 +117,7 @@ def is_spread(value: Any) -> bool:
 
 def of_torch(torch: Library, value: Any, path: Path) -> Taken:
     if type(value).__name__ in ("UninitializedParameter", "UninitializedBuffer"):
-        raise Complaint(
+        raise Shapeless(
             f"{shown(path)} has no shape yet, and cannot be saved",
             "its layer gets one from the first batch: give it one before the first save",
         )

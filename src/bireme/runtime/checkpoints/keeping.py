@@ -7,7 +7,6 @@ one before it. Nothing about the disk is raised into the training: it is told, a
 from __future__ import annotations
 
 import contextlib
-import errno
 import shutil
 import threading
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
@@ -25,18 +24,20 @@ from . import (
     trees,
 )
 from . import parts as restoring
+from .arrays import Shapeless
 from .capturing import Captured
 from .choices import Meeting
 from .choosing import Chooser, Opened
-from .layout import Array, Sheet
+from .layout import Array, Head, Sheet
 from .memory import Memory
 from .owning import Claim, Ownership
+from .saves import Saves
 from .values import Found as Found
 from .values import Keep as Keep
 from .values import Owner as Owner
 from .values import Restored as Restored
 from .values import Torn, Unreadable
-from .writing import LOST, Divided, GivenUp, Load, Patience, Store, Writer
+from .writing import FULL, LOST, Divided, GivenUp, Load, NoRoom, Patience, Store, Writer
 
 Tell = Callable[[str], None]
 MOST_OWNERS = 1 << 30
@@ -64,6 +65,26 @@ class Checkpoints:
         self._before: Optional[Ownership] = None
         self._is_meant = False
         self._division = ""
+        self._saves = Saves()
+
+    @property
+    def lost(self) -> str:
+        """What rank 0 could not save, as a sentence without its subject; empty if its work is on disk."""
+        return self._saves.lost if self._owner.rank == 0 else ""
+
+    def check(self, parts: Mapping[str, Any]) -> None:
+        """Raises now what the first save would raise much later, when hours of work may depend on it."""
+        # What has no shape yet gets one in time.
+        with contextlib.suppress(Shapeless):
+            capturing.capture(parts, {}, self._owner.rank)
+        try:
+            if self._owner.rank == 0 and self._ownership is None:
+                self._take()
+        except OSError as error:
+            self._tell(
+                f"checkpoints cannot be written now: {error.strerror or error}: {self._where}; "
+                "training goes on, and each save tries again"
+            )
 
     def save(
         self, step: int, parts: Mapping[str, Any], own: Mapping[str, Any], metrics: Mapping[str, float]
@@ -103,7 +124,11 @@ class Checkpoints:
         gang = agreeing.gang(self._owner)
         try:
             with Chooser(shelf, self._owner, gang, self._meeting, self._tell).chosen(step) as opened:
-                return None if opened is None else _restored(shelf, opened, parts)
+                if opened is None:
+                    return None
+                found = _restored(shelf, opened, parts)
+                self._saves.worked(found.step)
+                return found
         except OSError as error:
             # To begin anew because the place cannot be reached just now would throw the work away.
             raise Complaint(
@@ -133,12 +158,12 @@ class Checkpoints:
             return True
         try:
             if self._ownership is not None and self._ownership.is_replaced():
-                self._tell(f"step {step} was not saved: {LOST}; training goes on")
+                self._not_saved(step, LOST)
                 return False
             if self._ownership is None or not self._ownership.is_held():
                 self._take()
         except OSError as error:
-            self._tell(_failure(step, self._where, error, 0))
+            self._refused(step, error, 0)
             return False
         return True
 
@@ -188,19 +213,60 @@ class Checkpoints:
                 self._writer.follow(load)
                 return
             assert self._ownership is not None
-            self._writer.lead(load, self._ownership)
+            self._lead(load, self._ownership)
+            self._saves.worked(load.step)
             self._retain(self._ownership.generation)
         except OSError as error:
-            is_lost = self._ownership is not None and self._is_lost(self._ownership)
-            why = f"step {load.step} was not saved: {LOST}; training goes on"
-            self._tell(why if is_lost else _failure(load.step, self._where, error, load.size))
+            if self._ownership is not None and self._is_lost(self._ownership):
+                self._not_saved(load.step, LOST)
+            else:
+                self._refused(load.step, error, load.size)
         except GivenUp as error:
-            self._tell(f"step {load.step} was not saved: {error}; training goes on")
+            self._not_saved(load.step, str(error))
         except Divided as error:
             self._division = str(error)
             self._tell(f"step {load.step} was not saved: {error}; the next save ends this rank")
         except Exception as error:  # a thread's exception would end in nobody's hands
-            self._tell(f"step {load.step} was not saved: {type(error).__name__}: {error}; training goes on")
+            self._not_saved(load.step, f"{type(error).__name__}: {error}")
+
+    def _lead(self, load: Load, ownership: Ownership) -> None:
+        """Writes a checkpoint, if need be in the place of the oldest one that is not needed most."""
+        while True:
+            try:
+                self._writer.lead(load, ownership)
+                return
+            except (OSError, NoRoom) as error:
+                is_full = isinstance(error, NoRoom) or error.errno in FULL
+                if not is_full or not self._made_room(load.size, ownership):
+                    raise
+
+    def _made_room(self, size: int, ownership: Ownership) -> bool:
+        """Removes one checkpoint of this run for a newer one, if that helps; never the last good one."""
+        if self._is_lost(ownership):
+            return False
+        good, _ = self._own(ownership.generation)
+        # Of all ranks, as far as it is known from before.
+        needed = max([size, *(head.size for head in good.values())])
+        free = 0
+        with contextlib.suppress(OSError):
+            free = shutil.disk_usage(self._where).free
+        for name in retaining.spare(good, self._keep, needed - free):
+            with contextlib.suppress(OSError):
+                if self._store.remove(name, self._owner):
+                    self._tell(
+                        f"checkpoint {name} was removed early: there is no room for a newer one beside it"
+                    )
+                    return True
+        return False
+
+    def _refused(self, step: int, error: OSError, size: int) -> None:
+        why = _failure(self._where, error, size)
+        self._saves.failed(step, why)
+        self._tell(f"STEP {step} WAS NOT SAVED: {why}; training goes on, and the next save tries again")
+
+    def _not_saved(self, step: int, why: str) -> None:
+        self._saves.failed(step, why)
+        self._tell(f"step {step} was not saved: {why}; training goes on")
 
     def _is_lost(self, ownership: Ownership) -> bool:
         """Whether what has failed did so because the new owner has cleared it away."""
@@ -210,6 +276,14 @@ class Checkpoints:
 
     def _retain(self, generation: int) -> None:
         """Removes what is not wanted any more, of this run alone and not of a later owner of the place."""
+        for name in retaining.unwanted(*self._own(generation), self._keep):
+            try:
+                self._store.remove(name, self._owner)
+            except OSError as error:
+                self._tell(f"checkpoint {name} cannot be removed: {error.strerror}")
+
+    def _own(self, generation: int) -> Tuple[Dict[str, Head], Dict[str, int]]:
+        """The checkpoints of this run, and the steps of its torn ones."""
         good, torn = {}, {}
         for found, head in reading.newest_first(self._store.snapshot()):
             if found.run != self._owner.run:
@@ -219,11 +293,7 @@ class Checkpoints:
                     good[found.name] = head
             elif found.is_torn:
                 torn[found.name] = found.step
-        for name in retaining.unwanted(good, torn, self._keep):
-            try:
-                self._store.remove(name, self._owner)
-            except OSError as error:
-                self._tell(f"checkpoint {name} cannot be removed: {error.strerror}")
+        return good, torn
 
 
 def listed(where: str) -> Tuple[Found, ...]:
@@ -279,16 +349,15 @@ def _own(sheet: Sheet, data: Any) -> Any:
     return restoring.owned(trees.decode(sheet.own, restoring.giving(sheet.arrays, data, {})))
 
 
-def _failure(step: int, where: str, error: OSError, size: int) -> str:
+def _failure(where: str, error: OSError, size: int) -> str:
     """One sentence about what the disk said, with the numbers that matter."""
     room = ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) and size:
+    if error.errno in FULL and size:
         free = 0
         with contextlib.suppress(OSError):
             free = shutil.disk_usage(where).free
         room = f" ({size / 1e6:.3g} MB are needed, {free / 1e6:.3g} MB are free)"
-    why = f"{error.strerror or error}: {where}{room}"
-    return f"STEP {step} WAS NOT SAVED: {why}; training goes on, and the next save tries again"
+    return f"{error.strerror or error}: {where}{room}"
 
 
 def _refuse_bad(keep: Keep) -> None:

@@ -24,6 +24,17 @@ def unwanted(good: Mapping[str, Head], torn: Mapping[str, int], keep: Keep) -> L
     return wanted
 
 
+def spare(good: Mapping[str, Head], keep: Keep, missing: int) -> List[str]:
+    """What may go before its time so that a newer one fits, the oldest first; nothing if that is in vain.
+
+    The newest and the best stay: a disk may be too small for what was asked for, but is never left empty.
+    """
+    by_age = sorted(good, key=lambda name: good[name].serial)
+    stay = {*by_age[-1:], *_best(by_age, good, keep)}
+    found = [name for name in by_age if name not in stay]
+    return found if sum(good[name].size for name in found) >= missing else []
+
+
 def _best(by_age: Sequence[str], good: Mapping[str, Head], keep: Keep) -> List[str]:
     if not keep.best or not keep.metric:
         return []

@@ -8,6 +8,7 @@ earlier life of it left behind.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
@@ -24,6 +25,8 @@ from .waiting import Patience as Patience
 from .waiting import pauses
 
 FAILED = "rank-{}.failed"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a disk says that has no room, or no room for this user."""
 LOST = "another run or a later attempt writes here now"
 
 
@@ -94,6 +97,10 @@ class Store(reading.Shelf, Protocol):
 
 class GivenUp(Exception):
     """A checkpoint was not finished, for a reason that is not this rank's disk."""
+
+
+class NoRoom(GivenUp):
+    """Another rank has found no room."""
 
 
 class Divided(Exception):
@@ -184,9 +191,15 @@ class Writer:
                     raise
                 continue  # it was left over by an earlier life, and rank 0 has cleared it away
             except OSError as error:
+                is_full = error.errno in FULL
                 with contextlib.suppress(OSError):
+                    if is_full:
+                        place.write(layout.data_file(rank), [])  # leaves room to say so
                     place.sign(FAILED.format(rank), str(error.strerror).encode())
-                raise
+                # Rank 0 may make room, and begin anew.
+                if not is_full or self._is_over(place, load.step):
+                    raise
+                continue
             if self._is_over(place, load.step):
                 return
         raise GivenUp(f"rank 0 did not finish it within {self._patience.to_end:.0f} s")
@@ -250,8 +263,9 @@ class Writer:
                 raise GivenUp("rank 0 does not go on with it")
         if place.was_committed():
             return True
-        # Given up by rank 0, or a left-over that it has just cleared: then it opens a new one at once.
-        return all(self._opened(step) is None for _ in pauses(self._store, 1.0))
+        # Given up by rank 0, or a left-over that it has just cleared: then it opens a new one at once, or as
+        # soon as it has removed an older checkpoint for it.
+        return all(self._opened(step) is None for _ in pauses(self._store, self._patience.when_awaited))
 
     def _gather(self, place: Place, load: Load, ownership: Ownership) -> Dict[int, Signature]:
         """The signatures of the others. One that does not turn up is left out, if it has no tensors."""
@@ -268,7 +282,8 @@ class Writer:
                     signatures[rank] = Signature(files[layout.data_file(rank)], len(text), zlib.crc32(text))
                 elif FAILED.format(rank) in files:
                     why = place.read(FAILED.format(rank)).decode(errors="replace")
-                    raise GivenUp(f"rank {rank} could not write: {why}")
+                    kind = NoRoom if why in map(os.strerror, FULL) else GivenUp
+                    raise kind(f"rank {rank} could not write: {why}")
             missing -= set(signatures)
             if all(self._is_late(rank, files, waited) for rank in missing):
                 break

@@ -97,6 +97,8 @@ class Run:
         """The last step that `save` was called with, and its parts; None once it is saved."""
         self._last: Dict[str, Any] = {}  # Any: numbers of any library
         self._accumulation = Accumulation(self._tell)
+        self._is_checked = False
+        """Whether the parts of the first `save` were looked at, due or not."""
         self._closed = False
 
     # --- Who am I -----------------------------------------------------------------------------------------
@@ -134,6 +136,11 @@ class Run:
     @property
     def is_closed(self) -> bool:
         return self._closed
+
+    @property
+    def lost(self) -> str:
+        """What rank 0 could not save, as a sentence without its subject; empty if its work is on disk."""
+        return self._checkpoints.lost if self._checkpoints is not None else ""
 
     @property
     def is_leaving(self) -> bool:
@@ -201,6 +208,9 @@ class Run:
             return  # a parameter server or an evaluator: the workers save
         self._leaving.listen()
         self._accumulation.goes_on()
+        if not self._is_checked:
+            self._keeping().check(parts)
+            self._is_checked = True
         self._offered = (here, parts)
         if self._timetable.is_last(here):
             self.save_now(here, **parts)
