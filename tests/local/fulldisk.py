@@ -32,6 +32,11 @@ class Disk:
                 file.write(_CHUNK)
         assert self.is_full
 
+    def shrink(self, room: int) -> None:
+        """Leave so many bytes free."""
+        ballast = self.path / "ballast"
+        os.truncate(ballast, ballast.stat().st_size - room)
+
     def empty(self) -> None:
         (self.path / "ballast").unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Grant, Ledger
 from bireme.runs.records import RunId
 from tests.local.fulldisk import Disk, small_disk
-from tests.local.harness import PATIENCE, Bireme, bireme_in, until
+from tests.local.harness import PATIENCE, Bireme, bireme_in, json_of, until
 
 TICKS = """
 import os, pathlib, sys, time
@@ -144,6 +145,87 @@ def test_commands_on_a_full_disk_say_so_and_those_that_only_look_work(bireme: Bi
     ranks.exit(0, 0, 0)
     ranks.exit(0, 1, 0)
     assert bireme("wait", "ticks").returncode == 0
+
+
+LOUD = """
+import pathlib, sys, time
+here = pathlib.Path(sys.argv[1])
+print("ready", flush=True)
+while not (here / "go").exists():
+    time.sleep(0.02)
+for number in range(40_000):
+    print("x" * 100, number)
+print("end of output", flush=True)
+(here / "printed").touch()
+while not (here / "end").exists():
+    time.sleep(0.02)
+"""
+DROPPED = re.compile(r"bireme: ([0-9]+) lines \([0-9.]+ MB\) were dropped here: .* for [0-9]+ s")
+
+
+def test_a_rank_that_prints_on_a_full_disk_goes_on_and_its_log_says_how_many_lines_are_missing(
+    bireme: Bireme, disk: Disk
+) -> None:
+    bireme.write("loud.py", LOUD)
+    done = bireme("run", "loud.py", "--name", "loud", "--detach", "--", str(bireme.folder))
+    assert done.returncode == 0, done.stderr
+    until(lambda: "ready" in bireme("logs", "loud").stdout, "the rank runs")
+    disk.fill()
+    disk.shrink(300_000)
+
+    bireme.write("go", "")
+    until((bireme.folder / "printed").exists, "the rank has printed 4 MB", patience=60)
+    shown = [bireme(*words) for words in (("ps",), ("show", "loud"), ("logs", "loud"))]
+    bireme.write("end", "")
+    until(lambda: not bireme.ranks("loud"), "the rank has ended")
+    listed = bireme("ps", "--json")
+    disk.empty()
+
+    assert [one.returncode for one in (*shown, listed)] == [0, 0, 0, 0], [one.stderr for one in shown]
+    assert all("is on a full disk" in one.stderr for one in shown)
+    assert [one.get("name") for one in json_of(listed)["jobs"]] == ["loud"]  # type: ignore[union-attr, attr-defined]
+    assert bireme("wait", "loud").returncode == 0
+    lines = bireme("logs", "loud").stdout.splitlines()
+    note = DROPPED.fullmatch(lines[-1])
+    assert note is not None, lines[-1]
+    whole = [line for line in lines if re.fullmatch(r"x{100} [0-9]+", line)]
+    # The line that the full disk cut in two is counted as dropped, and its first half is there.
+    assert len(whole) + int(note[1]) in (40_001, 40_002)
+    events = [one.message for one in bireme.run("loud").events() if one.reason == "DiskFull"]
+    assert len(events) == 1
+    assert f"{note[1]} lines that they printed were dropped" in events[0]
+
+
+def test_output_after_the_full_disk_follows_the_note_on_what_is_missing(bireme: Bireme, disk: Disk) -> None:
+    bireme.write("loud.py", LOUD)
+    following = bireme.begin("run", "loud.py", "--name", "loud", "--", str(bireme.folder))
+    until(lambda: (disk.path / "runs/loud/1/logs/loud-master-0").exists(), "the rank has a log")
+    disk.fill()
+
+    bireme.write("go", "")
+    until((bireme.folder / "printed").exists, "the rank has printed 4 MB", patience=60)
+    disk.empty()
+    until(
+        lambda: "were dropped here" in bireme("logs", "loud").stdout,
+        "the log recovers by itself",
+        patience=30,
+    )
+    bireme.write("end", "")
+    out, said = following.communicate(timeout=PATIENCE)
+
+    assert following.returncode == 0, said
+    assert out.count("were dropped here") == 1
+
+
+def test_a_run_that_has_ended_can_be_removed_from_a_full_disk(bireme: Bireme, disk: Disk) -> None:
+    bireme.write("short.py", "print('done')")
+    assert bireme("run", "short.py", "--name", "short").returncode == 0
+    disk.fill()
+
+    removed = bireme("rm", "--yes", "short")
+
+    assert removed.returncode == 0, removed.stderr
+    assert not (disk.path / "runs/short/1").exists()
 
 
 def test_a_follower_says_once_that_the_disk_is_full(bireme: Bireme, disk: Disk) -> None:

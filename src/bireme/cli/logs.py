@@ -12,7 +12,7 @@ import msgspec
 
 from bireme import errors
 from bireme.cli import text, times
-from bireme.cli.opening import as_json, one_name, opened, say
+from bireme.cli.opening import as_json, one_name, opened, say, say_shortage
 from bireme.cli.render_lines import Prefixes
 from bireme.cli.terminal import this_terminal
 from bireme.sdk import following
@@ -36,6 +36,7 @@ def command(
 ) -> None:
     """Prints the lines of all replicas in the order of their times, or of one REPLICA (such as worker-1)."""
     client = opened()
+    say_shortage(client)
     from_time = None if since is None else times.moment(since, time.time(), "--since")
     watch = client.watch(name, replica, since=from_time, tail=tail)
     here = this_terminal()

@@ -24,6 +24,12 @@ def opened() -> Client:
     return client
 
 
+def say_shortage(client: Client) -> None:
+    """Tells, with what is shown, that it may be old."""
+    if client.shortage:
+        say(client.shortage)
+
+
 def say(words: str) -> None:
     """Tells the user something that is not data."""
     print(text.safe(words), file=sys.stderr, flush=True)

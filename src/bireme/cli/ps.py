@@ -7,7 +7,7 @@ import time
 import click
 
 from bireme.cli import render_jobs, render_warm
-from bireme.cli.opening import as_json, opened, print_json, print_lines, say, table_width
+from bireme.cli.opening import as_json, opened, print_json, print_lines, say, say_shortage, table_width
 from bireme.sdk import warm
 from bireme.sdk.views import JobList, WarmState, WarmView
 
@@ -24,6 +24,7 @@ def command(every: bool, only_warm: bool, as_json: bool) -> None:
         return
     found = client.jobs(all=every)
     jobs = JobList(jobs=found, warm=warm.zygotes(client.home), unreached=client.unreached)
+    say_shortage(client)
     if as_json:
         print_json(jobs)
         return

@@ -7,7 +7,7 @@ import time
 import click
 
 from bireme.cli import render_jobs
-from bireme.cli.opening import as_json, one_name, opened, print_json, print_lines
+from bireme.cli.opening import as_json, one_name, opened, print_json, print_lines, say_shortage
 
 
 @click.command("show", short_help="Show a job: replicas, conditions, events, why it waits or failed.")
@@ -15,7 +15,9 @@ from bireme.cli.opening import as_json, one_name, opened, print_json, print_line
 @as_json
 def command(name: str, as_json: bool) -> None:
     """Shows a job: what it runs, its replicas, conditions, events, and why it waits or failed."""
-    view = opened().job(name)
+    client = opened()
+    view = client.job(name)
+    say_shortage(client)
     if as_json:
         print_json(view)
     else:

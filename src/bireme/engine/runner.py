@@ -105,6 +105,7 @@ async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.E
         assert decision is not None, "a run directory always has a job"
         shown = _show(run, backend, shown)
         attempt = await _tell_changed_code(run, store, attempt)
+        room.settle()
         if room.lacks == lacks and not backend.journal.is_behind and (event := room.found()):
             await store.tell((event,))
         if not changed.is_set() and not room.is_short and _is_at_rest(decision.status, backend):

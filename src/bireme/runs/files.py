@@ -108,13 +108,17 @@ class Appender:
         A line is there as soon as only its end-of-line does not fit: the next append begins with that.
         """
         with explained(self.path):
-            fd = self._open()
-            if self._torn:
-                data = b"\n" + data
-            written = _write_once(fd, data)
-            self._torn = 0 < written < len(data) or (self._torn and not written)
-            if written < len(data) - 1:
+            if self.append_what_fits(data) < len(data) - 1:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def append_what_fits(self, data: bytes) -> int:
+        """Appends the beginning of whole lines as far as the disk has room, and returns how many bytes."""
+        with explained(self.path):
+            fd = self._open()
+            begin = b"\n" if self._torn else b""
+            written = _write_once(fd, begin + data)
+            self._torn = 0 < written < len(begin + data) or (self._torn and not written)
+            return max(0, written - len(begin))
 
     def sync(self) -> None:
         """Makes what was appended survive a power cut."""
@@ -175,6 +179,11 @@ def _replace(path: Path, data: bytes, durable: bool) -> None:
 def is_full(error: BaseException) -> bool:
     """Says whether an error is for lack of room on a disk."""
     return isinstance(error, errors.DiskFull) or (isinstance(error, OSError) and error.errno in _FULL)
+
+
+def no_room_for(path: Path) -> errors.BiremeError:
+    """What a write is answered with that found no room."""
+    return _explanation(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), path)
 
 
 def has_room(folder: Path) -> bool:

@@ -58,6 +58,12 @@ def rows(connection: sqlite3.Connection, home: Path) -> tuple[RunRow, ...]:
     return tuple(sorted(current, key=lambda row: (-row.created, row.id)))
 
 
+def scanned(home: Path) -> tuple[RunRow, ...]:
+    """Returns the same from the run directories alone, for a disk on which nothing can be written."""
+    found = [_looked_up(run) for run in directory.every(home)]
+    return tuple(sorted(found, key=lambda row: (-row.created, row.id)))
+
+
 def record(connection: sqlite3.Connection, run: RunDirectory) -> RunRow:
     """Puts what the run's files say now into the index."""
     row = _looked_up(run)

@@ -22,6 +22,7 @@ from bireme.runs.database import Database
 from bireme.runs.directory import RunDirectory
 from bireme.runs.index import RunRow
 from bireme.runs.records import Machine, RunId
+from bireme.runs.room import PASSING
 
 TICKET_GRACE = 60.0
 """Seconds for which a run keeps its place in the queue while it has no runner."""
@@ -130,13 +131,21 @@ class Ledger:
 
     def runs(self) -> tuple[RunRow, ...]:
         """Returns all runs, the newest first, as their directories say."""
-        return self._database.run(lambda connection: index.rows(connection, self._home))
+        try:
+            return self._database.run(lambda connection: index.rows(connection, self._home))
+        except PASSING:
+            # SQLite writes even in order to read. The index only saves time; a full disk costs that.
+            return index.scanned(self._home)
 
     def remove(self, run: RunId) -> None:
         """Deletes a run with everything that it left; it is for the caller to see that it has ended."""
-        self.release(run)
+        # Removing is how a user makes room, so a full disk must not prevent it: a claim whose run is gone
+        # counts as dead, and is swept by the next one that asks.
+        with suppress(errors.DiskFull):
+            self.release(run)
         RunDirectory(self._home, run).delete()
-        self._database.run(lambda connection: index.forget(connection, run))
+        with suppress(errors.DiskFull):  # then the next list forgets it
+            self._database.run(lambda connection: index.forget(connection, run))
 
     def _answer(self, book: _Book, ask: _Ask, capacity: Capacity, woken: list[RunId]) -> Grant | Waiting:
         claims = {one.run: one for one in book.claims()}

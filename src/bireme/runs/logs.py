@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from bireme import errors
 from bireme.runs import files
+from bireme.runs.dropping import Dropping
 
 _SEGMENT = re.compile(r"(?P<container>[^.]+)(?:\.(?P<number>[0-9]+))?\.log")
 _TAIL = 65536
@@ -111,7 +112,8 @@ def read_live(path: Path) -> tuple[Entry, ...]:
 class LogWriter:
     """Writes what one container prints; there is one writer of a container at a time.
 
-    If the disk is full, `feed` raises DiskFull and that output is lost; the writer can be used on.
+    A program must never wait for its log: what cannot be written is dropped and counted, and as soon as there
+    is room again a line in the log says how much is missing. `lack` says why nothing is written now.
     """
 
     def __init__(self, logs: Path, replica: str, container: str, settings: LogSettings | None = None) -> None:
@@ -126,7 +128,15 @@ class LogWriter:
         self._lines = {stream: _Line(stream, self._settings.piece) for stream in Stream}
         self._due: float | None = None
         self._shown = False
+        self._dropping: Dropping | None = None
+        self.dropped = 0
+        """Lines that are missing, and of which a line in the log says so."""
         self._carry_on()
+
+    @property
+    def lack(self) -> errors.BiremeError | None:
+        """Why output is dropped now; None while it is written."""
+        return self._dropping.error if self._dropping else None
 
     def feed(self, stream: Stream, data: bytes, now: float) -> None:
         """Takes what the container printed just now, in whatever chunks it comes."""
@@ -135,7 +145,7 @@ class LogWriter:
         out = b"".join([line.end(text, now) for text in ended])
         out += line.grow(rest, now)
         if out:
-            self._write(out)
+            self._write(out, now)
         hidden = bool(ended) and self._shown
         if hidden:
             self._unshow()
@@ -160,15 +170,52 @@ class LogWriter:
         """Ends unfinished lines: their program is gone."""
         out = b"".join(line.end(b"", now) for line in self._lines.values() if line.text or line.pieces)
         if out:
-            self._write(out)
+            self._write(out, now)
         self._unshow()
         self._file.close()
 
-    def _write(self, out: bytes) -> None:
+    def recover(self, now: float) -> bool:
+        """Says in the log what is missing there, if there is room; returns whether nothing is dropped now.
+
+        It may be called after `close` as well: a program often ends before the disk has room again.
+        """
+        lost = self._dropping
+        if lost is None:
+            return True
+        # Without this look, each try would leave another torn note on a disk that has a few bytes left.
+        if not lost.may_try(now) or not files.has_room(self._folder):
+            return False
+        note = encode_entry(Entry(now, Stream.STDERR, True, lost.note(now).encode()))
+        if self._append(note, now) < len(note) - 1:
+            return False
+        self.dropped += lost.finish()
+        self._dropping = None
+        return True
+
+    def _write(self, out: bytes, now: float) -> None:
+        if self._dropping is not None and not self.recover(now):
+            self._dropping.count(out, written=0)
+            return
         if self._size and self._size + len(out) > self._settings.rotate_at:
             self._rotate()
-        self._size += len(out)
-        self._file.append(out)
+        written = self._append(out, now)
+        if self._dropping is not None:
+            self._dropping.count(out, written)
+
+    def _append(self, out: bytes, now: float) -> int:
+        """Appends what fits; what does not makes the writer drop output until it recovers."""
+        try:
+            written = self._file.append_what_fits(out)
+            self._size += written
+            # Only the last end-of-line may be missing: the next append begins with it.
+            if written >= len(out) - 1:
+                return written
+            error: errors.BiremeError = files.no_room_for(self._file.path)
+        except errors.BiremeError as refused:
+            written, error = 0, refused
+        if self._dropping is None:
+            self._dropping = Dropping(error, now)
+        return written
 
     def _rotate(self) -> None:
         self._file.close()
@@ -200,7 +247,7 @@ class LogWriter:
         unfinished |= {entry.stream: entry for entry in read_live(live)}
         if unfinished:
             ends = [Entry(one.time, one.stream, True, one.text) for one in unfinished.values()]
-            self._write(b"".join(map(encode_entry, ends)))
+            self._write(b"".join(map(encode_entry, ends)), max(one.time for one in ends))
         self._unshow()
 
     def _left_open(self) -> Iterable[Entry]:

@@ -37,6 +37,8 @@ class Room:
         self._since: float | None = None
         self._first, self._reason = "", ""
         self._pause = FIRST
+        self._owed: list[Callable[[], bool]] = []
+        self._dropped = 0
         self.lacks = 0
         """How often something could not be written."""
 
@@ -58,15 +60,29 @@ class Room:
             self._reason = "DiskFull" if files.is_full(error) else "CannotRecord"
             runnerlog.say(f"{self._first}; the replicas continue, and this is tried again")
 
+    def owe(self, settle: Callable[[], bool]) -> None:
+        """Keep what is to be written once there is room; it answers whether it was."""
+        self._owed.append(settle)
+
+    def settle(self) -> None:
+        """Try what is owed."""
+        self._owed = [settle for settle in self._owed if not settle()]
+        if self._owed:
+            self._pause = min(LONGEST, self._pause * 2)
+
+    def dropped(self, lines: int) -> None:
+        """Note that lines of a log are missing."""
+        self._dropped += lines
+
     def found(self) -> Event | None:
         """Note that everything is written; returns what is to be told of the time before."""
-        if self._since is None:
+        if self._since is None or self._owed:
             return None
         seconds, self._since, self._pause = time.monotonic() - self._since, None, FIRST
-        text = (
-            f"{self._first}. For {seconds:.0f} s nothing could be recorded: the replicas continued, "
-            "and lines that they printed meanwhile may be missing"
-        )
+        lines, self._dropped = self._dropped, 0
+        text = f"{self._first}. For {seconds:.0f} s nothing could be recorded: the replicas continued"
+        if lines:
+            text += f", and {lines} line{'s' if lines > 1 else ''} that they printed were dropped"
         return Event(EventType.WARNING, self._reason, text)
 
     async def until(self, write: Callable[[], Result]) -> Result:

@@ -208,6 +208,11 @@ class Client:
         """A sentence for each cluster that did not answer when jobs were last listed."""
         return self.places.unreached
 
+    @property
+    def shortage(self) -> str:
+        """A sentence if the disk of the runs is full, so that what is shown may be old; else nothing."""
+        return following.shortage(self.home)
+
     def find(self, name: str) -> JobHandle:
         """The job that a name means: `mnist` the newest, `mnist#2` the second run on this machine."""
         return JobHandle(self.places.find(name))

@@ -40,7 +40,9 @@ _UNASKED = 1.0
 _FOLDERS_EVERY = 5
 """Looks between two at the folders: a new file in one is rarer than a new line in a file."""
 _UNSEEN = -1
-_FULL = "{home} is on a full disk: the job continues, its state and its lines appear when there is room"
+_FULL = (
+    "{home} is on a full disk: the job continues, its state appears when there is room, lines may be dropped"
+)
 
 Value = TypeVar("Value")
 
@@ -105,7 +107,7 @@ class Watch:
             attempt=status.attempt,
             waiting=status.waiting,
             trouble=status.trouble,
-            behind="" if files.has_room(self.run.home) else _FULL.format(home=self.run.home),
+            behind=shortage(self.run.home),
         )
 
     def diagnose(self) -> Diagnosis | None:
@@ -151,6 +153,11 @@ class Watch:
 
     def _now(self) -> Status:
         return self._status.value or Status()
+
+
+def shortage(home: Path) -> str:
+    """A sentence if the disk of the runs is full; else nothing."""
+    return "" if files.has_room(home) else _FULL.format(home=home)
 
 
 class Pace:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -221,11 +223,64 @@ def test_a_new_writer_goes_on_in_the_newest_file(tmp_path: Path) -> None:
     assert texts(tmp_path) == [f"line {number}" for number in range(6)]
 
 
-def test_a_full_disk_is_told_and_the_writer_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_costs_lines_that_are_counted_and_never_an_error(tmp_path: Path) -> None:
     (tmp_path / "mnist-worker-0").mkdir()
     (tmp_path / "mnist-worker-0" / "main.log").symlink_to("/dev/full")
     one = writer(tmp_path)
 
-    for _ in range(2):
-        with pytest.raises(errors.NoRoom):
-            one.feed(OUT, b"lost\n", 1.0)
+    for now in (1.0, 2.0):
+        one.feed(OUT, b"lost\n", now)
+
+    assert isinstance(one.lack, errors.DiskFull)
+    assert not one.recover(9.0)
+
+
+def test_the_log_says_how_many_lines_are_missing_when_there_is_room_again(tmp_path: Path) -> None:
+    one = writer(tmp_path)
+    one.feed(OUT, b"before\n", 1.0)
+    with files_that_may_not_grow():
+        one.feed(OUT, b"lost\nlost as well\n", 2.0)
+    one.feed(OUT, b"after\n", 5.0)
+    one.close(6.0)
+
+    assert texts(tmp_path) == [
+        "before",
+        "bireme: 2 lines (16 bytes) were dropped here: the disk was full for 3 s",
+        "after",
+    ]
+    assert one.dropped == 2
+
+
+def test_of_a_batch_that_is_cut_only_the_lines_that_do_not_fit_are_counted(tmp_path: Path) -> None:
+    one = writer(tmp_path)
+    entry = len(encode_entry(Entry(1.0, OUT, True, b"fits")))
+
+    with files_that_may_not_grow(beyond=2 * entry + entry // 2):
+        one.feed(OUT, b"fits\nfits\ncut!\nlost\n", 1.0)
+    one.feed(OUT, b"after\n", 2.0)
+
+    shown = texts(tmp_path)
+    assert shown[:2] == ["fits", "fits"]
+    assert shown[-2:] == ["bireme: 2 lines (8 bytes) were dropped here: the disk was full for 1 s", "after"]
+
+
+def test_a_line_that_lost_a_piece_counts_as_one_that_is_missing(tmp_path: Path) -> None:
+    one = writer(tmp_path, piece=10)
+    with files_that_may_not_grow():
+        one.feed(ERR, b"a line that is longer than a piece", 1.0)
+    one.feed(ERR, b" and ends\n", 2.0)
+    one.close(3.0)
+
+    assert "1 line (30 bytes) was dropped here" in texts(tmp_path)[0]
+    assert one.dropped == 1
+
+
+@contextmanager
+def files_that_may_not_grow(beyond: int = 0) -> Iterator[None]:
+    """Makes every write beyond that size fail, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (beyond, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -8,12 +8,14 @@ import os
 import time
 from collections.abc import Callable
 
-from bireme import errors
 from bireme.runs.logs import LogWriter, Stream
+from bireme.runs.room import Room
 
 _PAUSE = 0.02
 """Seconds between two reads of one pipe: a chatty program wakes us at most fifty times a second."""
 _CHUNK = 1 << 16
+_MOST_CHUNKS = 64
+"""Chunks that are still taken when a program has ended; a pipe holds sixteen of them at most."""
 
 
 class Pump:
@@ -33,12 +35,13 @@ class Pump:
         os.close(self.write_end)
 
     def finish(self) -> None:
-        """Take what is still in the pipe and close it; whoever holds the other end is on his own."""
-        if not self._open:
-            return
-        while self._take():
-            pass
-        self._close()
+        """Take what is still in the pipe and close it; a process that has the other end gets SIGPIPE."""
+        # At most what the pipe held when its program ended: a process that escaped may write for ever.
+        for _ in range(_MOST_CHUNKS):
+            if not self._open or not self._take():
+                break
+        if self._open:
+            self._close()
 
     def _listen(self) -> None:
         self._timer = None
@@ -47,10 +50,12 @@ class Pump:
 
     def _ready(self) -> None:
         self._loop.remove_reader(self._read_end)
-        if self._take():
-            self._timer = self._loop.call_later(_PAUSE, self._listen)
-        elif self._open:
-            self._listen()
+        try:
+            self._take()
+        finally:
+            # Whatever became of this chunk: a program whose pipe nobody reads would wait for ever.
+            if self._open:
+                self._timer = self._loop.call_later(_PAUSE, self._listen)
 
     def _take(self) -> bool:
         """Move one chunk; False when there is nothing now or nothing more."""
@@ -78,9 +83,13 @@ class Pump:
 class Sink:
     """Takes what a container prints to its log; a full disk costs log lines, never the training."""
 
-    def __init__(self, writer: LogWriter, complain: Callable[[str], None]) -> None:
+    def __init__(self, writer: LogWriter, room: Room, changed: Callable[[], None]) -> None:
+        """`changed` wakes the runner, which tries again what `room` is owed."""
         self._writer = writer
-        self._complain = complain
+        self._room = room
+        self._changed = changed
+        self._told = 0
+        self._owes = False
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -93,18 +102,29 @@ class Sink:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        try:
-            self._writer.close(time.time())
-        except errors.BiremeError as error:
-            self._complain(str(error))
+        self._writer.close(time.time())
+        self._notice()
 
     def _feed(self, stream: Stream, data: bytes) -> None:
-        try:
-            self._writer.feed(stream, data, time.time())
-        except errors.BiremeError as error:
-            self._complain(str(error))
+        self._writer.feed(stream, data, time.time())
+        self._notice()
         if self._timer is None:
             self._tick()
+
+    def _notice(self) -> None:
+        """Have the note on what is missing written as soon as there is room, even if nothing more comes."""
+        if self._writer.lack is not None and not self._owes:
+            self._owes = True
+            self._room.lack(self._writer.lack)
+            self._room.owe(self._recover)
+            self._changed()
+
+    def _recover(self) -> bool:
+        if not self._writer.recover(time.time()):
+            return False
+        self._room.dropped(self._writer.dropped - self._told)
+        self._told, self._owes = self._writer.dropped, False
+        return True
 
     def _tick(self) -> None:
         """Show unfinished lines when they are due."""

@@ -26,7 +26,7 @@ from bireme.model.decoding import DAMAGED
 from bireme.model.pods import Container
 from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
-from bireme.runs import files, runnerlog
+from bireme.runs import files
 from bireme.runs.journal import Backlog
 from bireme.runs.logs import LogWriter
 
@@ -64,7 +64,6 @@ class ReplicaRun:
         self._loss, self._reason, self._message = Loss.CRASH, "", ""
         self._lost = ""
         self._stopping = False
-        self._complained = False
         self._woken = asyncio.Event()
 
     def replica(self) -> Replica:
@@ -175,7 +174,7 @@ class ReplicaRun:
         pumps: list[Pump] = []
         try:
             writer = LogWriter(self._site.folder / "logs", self.placed.start.replica, container.name)
-            sink = Sink(writer, self._complain)
+            sink = Sink(writer, self._journal.room, self._changed)
             pumps.append(Pump(sink.stdout))
             pumps.append(Pump(sink.stderr))
             program = programs.compose(
@@ -248,12 +247,6 @@ class ReplicaRun:
             )
         if code and not self._reason:
             self._reason = "Error"
-
-    def _complain(self, text: str) -> None:
-        """Say once in the runner's own log that lines of this replica are lost."""
-        if not self._complained:
-            self._complained = True
-            runnerlog.say(f"{self.placed.start.replica}: output is lost: {text}")
 
     def _group(self, container: Container) -> Group | None:
         if self._cgroups is None:
