@@ -15,16 +15,19 @@ from types import TracebackType
 from tests.cli.commands import PATIENCE, WORDS, Cli
 
 CTRL_C = b"\x03"
+CTRL_D = b"\x04"
 
 
 class Terminal:
     """A command that believes to be at a terminal."""
 
-    def __init__(self, cli: Cli, *words: str, columns: int = 80, **environ: str) -> None:
+    def __init__(
+        self, cli: Cli, *words: str, columns: int = 80, program: tuple[str, ...] = WORDS, **environ: str
+    ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(
-            [*WORDS, *words],
+            [*program, *words],
             cwd=cli.folder,
             env={**cli.environ, **environ},
             stdin=slave,

@@ -183,7 +183,7 @@ def test_a_rank_that_prints_on_a_full_disk_goes_on_and_its_log_says_how_many_lin
 
     assert [one.returncode for one in (*shown, listed)] == [0, 0, 0, 0], [one.stderr for one in shown]
     assert all("is on a full disk" in one.stderr for one in shown)
-    assert [one.get("name") for one in json_of(listed)["jobs"]] == ["loud"]  # type: ignore[union-attr, attr-defined]
+    assert [one.get("name") for one in json_of(listed)["jobs"]] == ["loud"]  # type: ignore[attr-defined]
     assert bireme("wait", "loud").returncode == 0
     lines = bireme("logs", "loud").stdout.splitlines()
     note = DROPPED.fullmatch(lines[-1])

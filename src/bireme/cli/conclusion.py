@@ -19,13 +19,16 @@ from bireme.sdk.places import Following
 from bireme.sdk.views import JobView
 
 
-def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, quiet: bool) -> int:
-    """Follows jobs that were just started, and returns the status to exit with."""
+def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed: bool, quiet: bool) -> int:
+    """Follows jobs that were just started, and returns the status to exit with.
+
+    `typed` says that a rank may ask its user something: then unfinished lines are shown at once.
+    """
     with follow.noted() as signals:
         watches = [one.watch() for one in handles]
         names = ", ".join(one.id for one in handles)
         say(f"started {names}")
-        ending = follow.follow(watches, _screen(here, live, quiet), _prefixes(watches, here), signals)
+        ending = follow.follow(watches, _screen(here, live, typed, quiet), _prefixes(watches, here), signals)
         for watch in watches:
             watch.close()
         if ending is Ending.LEFT and not here.is_interactive:
@@ -116,9 +119,14 @@ def _say_quietly(words: str) -> None:
         say(words)
 
 
-def _screen(here: Terminal, live: bool, quiet: bool) -> Screen:
+def _screen(here: Terminal, live: bool, typed: bool, quiet: bool) -> Screen:
     return Screen(
-        _Nowhere() if quiet else sys.stdout, sys.stderr, live=live, shared=here.stdout, columns=columns
+        _Nowhere() if quiet else sys.stdout,
+        sys.stderr,
+        live=live,
+        shared=here.stdout,
+        prompts=typed and here.stdout and not quiet,
+        columns=columns,
     )
 
 

@@ -108,6 +108,8 @@ class _Telling:
         """Shows what is new, and returns whether there were lines."""
         lines = [line for watch in self._watches for line in watch.poll()]
         self._print(lines)
+        if self._screen.shows_prompts:
+            self._prompt()
         now = time.monotonic()
         if now - self._drawn >= _REDRAW:
             self._drawn = now
@@ -149,10 +151,17 @@ class _Telling:
             why = render_diagnosis.sentence(found) if found else f"{glance.id} was restarted"
             self._screen.say(f"{why}; attempt {glance.attempt + 1} begins")
 
+    def _prompt(self) -> None:
+        newest = self._unfinished()
+        self._screen.prompt(self._prefixes.line(newest) if newest is not None else "")
+
     def _current(self) -> str:
-        unfinished = [line for watch in self._watches if (line := watch.unfinished()) is not None]
-        newest = max(unfinished, key=lambda line: line.time, default=None)
+        newest = self._unfinished()
         return newest.text if newest is not None else self._last
+
+    def _unfinished(self) -> LogLine | None:
+        unfinished = [line for watch in self._watches if (line := watch.unfinished()) is not None]
+        return max(unfinished, key=lambda line: line.time, default=None)
 
 
 def _clear(screen: Screen) -> None:

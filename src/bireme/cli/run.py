@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,9 +120,10 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     here = terminal.this_terminal()
     is_here = client.places.backend is Backend.LOCAL
     alone = not asked.files and (asked.workers or 1) == 1
-    has_debugger = is_here and alone and here.stdin and not asked.detach
-    scene = _with_debugger(client.scene()) if has_debugger else client.scene()
-    ordered = _ordered(asked, scene, client.origin(asked.continues or ""))
+    reads = is_here and alone and not asked.detach
+    at_terminal = reads and here.stdin
+    scene = _with_terminal(client.scene()) if at_terminal else client.scene()
+    ordered = _ordered(asked, scene, client.origin(asked.continues or ""), stdin=reads and not here.stdin)
     for warning in ordered.warnings if is_here else ordered.warnings_in_a_cluster:
         say(f"warning: {warning}")
     try:
@@ -134,7 +136,10 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     if asked.detach:
         _leave(handles, asked)
         return
-    status = conclude(handles, here, live=here.stderr and not has_debugger, quiet=asked.as_json)
+    with handles[0].attending() if at_terminal else nullcontext():
+        status = conclude(
+            handles, here, live=here.stderr and not at_terminal, typed=at_terminal, quiet=asked.as_json
+        )
     if asked.as_json:
         _print(handles)
     sys.exit(status)
@@ -157,7 +162,7 @@ def _refuse_cluster_words() -> None:
         )
 
 
-def _ordered(asked: Asked, scene: Scene, origin: dict[str, str]) -> Ordered:
+def _ordered(asked: Asked, scene: Scene, origin: dict[str, str], *, stdin: bool) -> Ordered:
     given = supplying.given(
         env=asked.env, map=asked.map, volume=asked.volume, command=asked.command, python=asked.python
     )
@@ -167,6 +172,7 @@ def _ordered(asked: Asked, scene: Scene, origin: dict[str, str]) -> Ordered:
         fits=asked.fit,
         detached=asked.detach,
         warm=not asked.cold,
+        stdin=stdin,
         image=asked.image or "",
     )
     if asked.files:
@@ -220,13 +226,10 @@ def _refuse_script_words(asked: Asked) -> None:
         raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
 
 
-def _with_debugger(scene: Scene) -> Scene:
-    """Gives `breakpoint()` the terminal: a single rank may talk to its user."""
+def _with_terminal(scene: Scene) -> Scene:
+    """Lets a single rank read what its user types: `input()`, `breakpoint()`."""
     name = terminal.terminal_name()
-    if not name:
-        return scene
-    debugger = {"PYTHONBREAKPOINT": "bireme.runtime.debug.set_trace", **scene.environ}
-    return Scene(scene.cwd, {**debugger, "BIREME_TERMINAL": name})
+    return Scene(scene.cwd, {**scene.environ, "BIREME_TERMINAL": name}) if name else scene
 
 
 def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:

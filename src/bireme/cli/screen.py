@@ -20,14 +20,33 @@ class Sink(Protocol):
 class Screen:
     """Writes what ranks print to `out` and our own words to `err`; the last line of `err` may be a status."""
 
-    def __init__(self, out: Sink, err: Sink, *, live: bool, shared: bool, columns: Callable[[], int]) -> None:
-        """`live` allows a status line; `shared` says that both streams end on the same terminal."""
+    def __init__(
+        self,
+        out: Sink,
+        err: Sink,
+        *,
+        live: bool,
+        shared: bool,
+        columns: Callable[[], int],
+        prompts: bool = False,
+    ) -> None:
+        """`live` allows a status line, and `prompts` lines without an end, where there is no status line.
+
+        `shared` says that both streams end on the same terminal.
+        """
         self._out = out
         self._err = err
         self._live = live
         self._shared = shared
         self._columns = columns
         self._shown = ""
+        self._prompts = prompts
+        self._prompted = ""
+
+    @property
+    def shows_prompts(self) -> bool:
+        """Whether unfinished lines are shown."""
+        return self._prompts
 
     @property
     def is_live(self) -> bool:
@@ -41,14 +60,28 @@ class Screen:
         before = self._shown
         if self._shared:
             self._erase()
-        self._out.write("\n".join(lines) + "\n")
+        self._out.write("\n".join([self._continued(lines[0]), *lines[1:]]) + "\n")
         self._out.flush()
         self._draw(before)
+
+    def prompt(self, line: str) -> None:
+        """Shows an unfinished line as far as it is new; one that was rewritten, as a bar is, is replaced."""
+        if line == self._prompted:
+            return
+        if not line:
+            self._prompted = ""  # it has ended, and is printed as a line
+            return
+        self._out.write(self._continued(line))
+        self._out.flush()
+        self._prompted = line
 
     def say(self, words: str) -> None:
         """Writes our own words, above the status line."""
         before = self._shown
         self._erase()
+        if self._prompted:
+            self._err.write("\n")
+            self._prompted = ""
         self._err.write(f"{text.safe(words)}\n")
         self._err.flush()
         self._draw(before)
@@ -63,6 +96,13 @@ class Screen:
         """Takes the status line away."""
         self._erase()
         self._err.flush()
+
+    def _continued(self, line: str) -> str:
+        """What is to be written of a line after the part of it that is shown already."""
+        shown, self._prompted = self._prompted, ""
+        if line.startswith(shown):
+            return line[len(shown) :]
+        return f"{_ERASE}{line}"
 
     def _draw(self, words: str) -> None:
         if self._live and words:

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from bireme.backends.local import cgroups, processes, provenance
+from bireme.backends.local.processes import Input
 from bireme.engine import runner
 from bireme.runs import files, runnerlog
 from bireme.runs.directory import RunDirectory
@@ -31,8 +32,8 @@ _MOST_DEATHS = 10
 _WINDOW = 60.0
 
 
-def start(run: RunDirectory, lock: Lock) -> None:
-    """Start the guard and the runner of a run that this process holds."""
+def start(run: RunDirectory, lock: Lock, *, stdin: bool = False) -> None:
+    """Start the guard and the runner of a run that this process holds; `stdin` passes on what it reads."""
     if threading.active_count() > 1 or processes.MARK in os.environ:
         _start_anew(run, lock)
         return
@@ -45,8 +46,9 @@ def start(run: RunDirectory, lock: Lock) -> None:
     # Nothing of the command may run twice: whatever happens, this process ends here.
     try:
         os.setsid()
+        given = processes.given_input(0) if stdin else None
         _detach(run)
-        _guard(run, lock)
+        _guard(run, lock, given)
     except BaseException:
         runnerlog.say(traceback.format_exc())
     finally:
@@ -63,7 +65,7 @@ def main(arguments: list[str]) -> None:
         os._exit(0)
     cgroups.leave()
     _detach(run)
-    _guard(run, Lock(int(descriptor)))
+    _guard(run, Lock(int(descriptor)), None)
 
 
 def _start_anew(run: RunDirectory, lock: Lock) -> None:
@@ -89,12 +91,12 @@ def _start_anew(run: RunDirectory, lock: Lock) -> None:
     lock.close()
 
 
-def _guard(run: RunDirectory, lock: Lock | None) -> None:
+def _guard(run: RunDirectory, lock: Lock | None, stdin: Input | None) -> None:
     deaths: list[float] = []
     while lock is not None:
         pid = os.fork()
         if pid == 0:
-            _run(run)
+            _run(run, stdin)
         lock.close()
         _record_code(run)
         _, status = os.waitpid(pid, 0)
@@ -109,9 +111,9 @@ def _guard(run: RunDirectory, lock: Lock | None) -> None:
         lock = run.hold()
 
 
-def _run(run: RunDirectory) -> None:
+def _run(run: RunDirectory, stdin: Input | None) -> None:
     try:
-        runner.serve(run)
+        runner.serve(run, stdin)
         os._exit(0)
     except BaseException:
         runnerlog.say(traceback.format_exc())

@@ -12,6 +12,7 @@ import msgspec
 from bireme.backends.local import gpus, provenance, site
 from bireme.backends.local.backend import LocalBackend
 from bireme.backends.local.cgroups import Cgroups
+from bireme.backends.local.processes import Input
 from bireme.backends.local.warm import WarmLauncher
 from bireme.engine.step import Stored, step
 from bireme.model.decisions import Decision, Event, EventType
@@ -62,12 +63,12 @@ class RunStore:
         await self._room.until(lambda: self._run.append_events(told, time.time()))
 
 
-def serve(run: RunDirectory) -> None:
+def serve(run: RunDirectory, stdin: Input | None) -> None:
     """Carry the run on until it has ended or is put aside; whoever calls this holds the run."""
-    asyncio.run(_serve(run))
+    asyncio.run(_serve(run, stdin))
 
 
-async def _serve(run: RunDirectory) -> None:
+async def _serve(run: RunDirectory, stdin: Input | None) -> None:
     changed = asyncio.Event()
     wake = run.wake_fd()
     loop = asyncio.get_running_loop()
@@ -77,7 +78,7 @@ async def _serve(run: RunDirectory) -> None:
         changed.set()
 
     loop.add_reader(wake.fileno(), woken)
-    place = site.of(run)
+    place = msgspec.structs.replace(site.of(run), stdin=stdin)
     ledger = Ledger(run.home, gpus.capacity)
     room = Room(run.path)
     try:

@@ -42,6 +42,8 @@ class Order(Struct, frozen=True, kw_only=True):
     """Shrink the job to this machine instead of refusing it."""
     detached: bool = False
     warm: bool = True
+    stdin: bool = False
+    """The job's one rank reads what this process could read: a pipe or a file, not a terminal."""
 
 
 class Submitted(Struct, frozen=True):
@@ -123,7 +125,7 @@ def submit(home: Path, order: Order) -> Submitted:
         warm=order.warm,
     )
     run, lock = directory.create(home, Desired(job, order.manifest), context)
-    guard.start(run, lock)
+    guard.start(run, lock, stdin=order.stdin)
     return Submitted(run, notes)
 
 

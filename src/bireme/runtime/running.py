@@ -30,6 +30,7 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
     """
     report = reporting.begin(started, preloaded)
     _offer_bireme()
+    _give_terminal()
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = [*sys.orig_argv[:1], *argv]
     failure: Optional[BaseException] = None
@@ -180,6 +181,18 @@ def _end_interrupted() -> NoReturn:
 
     sys.excepthook = silent
     raise KeyboardInterrupt
+
+
+def _give_terminal() -> None:
+    if not os.environ.get("BIREME_TERMINAL"):
+        return
+    before = set(sys.modules)
+    from . import terminal
+
+    terminal.give()
+    for name in {"select", "fcntl", "typing"} - before:
+        # A script may have a module of that name beside it, and must get that one.
+        sys.modules.pop(name, None)
 
 
 def _offer_bireme() -> None:

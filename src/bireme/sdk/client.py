@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -42,6 +43,10 @@ class JobHandle:
 
     def view(self) -> JobView:
         return self._found.view()
+
+    def attending(self) -> AbstractContextManager[None]:
+        """Says while it lasts that a person follows at the terminal and can answer the job."""
+        return self._found.attending()
 
     def wait(self, timeout: float | None = None) -> JobView:
         """Waits until the job has ended; raises Unreachable if that takes longer than the timeout."""

@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,9 @@ class ClusterJob:
 
     def watch(self, choice: Choice = EVERYTHING) -> ClusterWatch:
         return ClusterWatch(self._session, self._object, self.id, self._context, choice)
+
+    def attending(self) -> AbstractContextManager[None]:
+        return nullcontext()  # a pod has no standard input of this machine
 
     def replica(self, given: str) -> str:
         seen = self._session.ask(self._look)

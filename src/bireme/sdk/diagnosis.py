@@ -21,6 +21,9 @@ SLACK = 0.25
 _LATE = 2.0
 """A report older than the start of its rank by more than this is one of an earlier program of the replica."""
 
+_UNREAD = ("EOFError: EOF when reading a line", "bdb.BdbQuit")
+"""How a script ends that asks for input where there is none: with `input()`, and in a debugger."""
+
 _SIGNALS = frozenset(int(one) for one in signal.Signals if one < 32)
 """The classic ones: an exit code of 160 and more is a number that a program chose."""
 
@@ -97,7 +100,11 @@ def _failed(evidence: Evidence) -> Diagnosis:
         tries = f" in attempt {error.attempt + 1}" if error.attempt else ""
         summary = f"{evidence.id} failed: {who(error)} {error.how}{tries}"
     return Diagnosis(
-        finding=Finding.FAILED, summary=summary, error=error, more=_logs_command(evidence, error)
+        finding=Finding.FAILED,
+        summary=summary,
+        error=error,
+        more=_logs_command(evidence, error),
+        advice=_input_advice(evidence.job, error),
     )
 
 
@@ -113,6 +120,16 @@ def _unsaved(evidence: Evidence) -> Diagnosis | None:
         summary=f"{evidence.id} {printable(lost)}",
         more=f"bireme logs {evidence.id}",
     )
+
+
+def _input_advice(job: Job, error: FirstError | None) -> tuple[str, ...]:
+    """Says who may read what a user types, to a rank that tried to and could not."""
+    if error is None or not error.what.startswith(_UNREAD) or not job.torchrun_environment:
+        return ()
+    who_may = "standard input is only given to a job with one worker"
+    if ranks.is_alone(job):
+        return (f"{who_may} that is followed: run it without --detach, and stay",)
+    return (f"{who_may}: bireme run {_script(job)} --workers 1",)
 
 
 def _independent(evidence: Evidence) -> Diagnosis | None:

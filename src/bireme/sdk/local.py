@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from bireme.engine import control, submit
 from bireme.engine.submit import Order
 from bireme.model.job import Job
 from bireme.model.status import Phase
-from bireme.runs import checkpoints, directory, machine, records
+from bireme.runs import attendance, checkpoints, directory, machine, records
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
 from bireme.runs.logreading import EVERYTHING, Choice
@@ -146,6 +147,9 @@ class LocalJob:
 
     def watch(self, choice: Choice = EVERYTHING) -> Watch:
         return Watch(self.run, choice)
+
+    def attending(self) -> AbstractContextManager[None]:
+        return attendance.attending(self.run.path)
 
     def replica(self, given: str) -> str:
         by_short = ranks.replica_names(self.run.desired().job)

@@ -55,6 +55,8 @@ class Given(Struct, frozen=True, kw_only=True):
     fits: bool = False
     detached: bool = False
     warm: bool = True
+    stdin: bool = False
+    """Pass on the standard input of this process, which is no terminal, to the one rank."""
     image: str = ""
     """Of every container, in a cluster."""
 
@@ -237,6 +239,7 @@ def _order(read_job: ReadJob, references: References, given: Given, scene: Scene
         fits=given.fits,
         detached=given.detached,
         warm=given.warm,
+        stdin=given.stdin,
     )
 
 

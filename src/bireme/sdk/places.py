@@ -7,6 +7,7 @@ whoever shows a job need not know where it runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -95,6 +96,9 @@ class Found(Protocol):
 
     def view(self) -> JobView: ...
     def watch(self, choice: Choice = EVERYTHING) -> Following: ...
+    def attending(self) -> AbstractContextManager[None]:
+        """Says while it lasts that a person follows at the terminal and can answer the job."""
+
     def replica(self, given: str) -> str:
         """The full name of a replica that may be given by its short one."""
 

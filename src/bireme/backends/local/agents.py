@@ -100,7 +100,7 @@ class AgentServer:
             raise NotStarted(f"no worker of this job is called {host}, or it is not running now")
         words = ("/bin/sh", "-c", str(message.get("command", "")))
         within = Program(words, program.environment, program.folder, program.cgroups, program.mounts)
-        return spawn(within, Output(descriptors[1], descriptors[2]), stdin=descriptors[0])
+        return spawn(within, Output(descriptors[1], descriptors[2], descriptors[0]))
 
     async def _gone(self, peer: socket.socket) -> None:
         while True:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -33,11 +34,33 @@ class Program(Struct, frozen=True):
     """Source, target and whether it is read-only."""
 
 
+class Input(Struct, frozen=True):
+    """What the user gave to the command that started the job, by `|` or `<`."""
+
+    fd: int
+    start: int | None = None
+    """Where a plain file is read from; None for what cannot be read twice."""
+
+    def rewound(self) -> int:
+        """The descriptor, for a program that reads from the beginning."""
+        if self.start is not None:
+            os.lseek(self.fd, self.start, os.SEEK_SET)
+        return self.fd
+
+
+def given_input(fd: int) -> Input:
+    """Keep a descriptor, whatever becomes of its number."""
+    kept = os.dup(fd)
+    is_file = stat.S_ISREG(os.fstat(kept).st_mode)
+    return Input(kept, os.lseek(kept, 0, os.SEEK_CUR) if is_file else None)
+
+
 class Output(Struct, frozen=True):
-    """The write ends that a program gets as its standard output and error."""
+    """The write ends that a program gets as its standard output and error, and where its input comes from."""
 
     stdout: int
     stderr: int
+    stdin: int | None = None
 
 
 class Process(Protocol):
@@ -82,7 +105,7 @@ class Spawned:
             os.killpg(self.pid, number)
 
 
-def spawn(program: Program, output: Output, stdin: int = subprocess.DEVNULL) -> Spawned:
+def spawn(program: Program, output: Output) -> Spawned:
     """Start a program as a child that dies with this process."""
     unmounted = _Unmounted()
     try:
@@ -90,7 +113,7 @@ def spawn(program: Program, output: Output, stdin: int = subprocess.DEVNULL) -> 
             program.argv,
             cwd=program.folder,
             env=program.environment,
-            stdin=stdin,
+            stdin=subprocess.DEVNULL if output.stdin is None else output.stdin,
             stdout=output.stdout,
             stderr=output.stderr,
             start_new_session=True,

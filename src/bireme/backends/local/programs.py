@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bireme.backends.local.processes import MARK, NotStarted, Program
+from bireme.backends.local.processes import MARK, Input, NotStarted, Program
 from bireme.core import podenv
 from bireme.core.commandlines import is_python
 from bireme.model.decisions import Start
@@ -54,6 +54,8 @@ class Site(Struct, frozen=True):
     """Whether replicas share the machine, so that each must keep to its cpus."""
     mounts_work: bool = False
     """Whether a rank can be given a private mount namespace."""
+    stdin: Input | None = None
+    """What the main container reads, where the user gave a job of one rank something to read."""
 
 
 class Placed(Struct, frozen=True):

@@ -28,10 +28,13 @@ from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
 from bireme.runs import files
 from bireme.runs.journal import Backlog
-from bireme.runs.logs import LogWriter
+from bireme.runs.logs import LogSettings, LogWriter
+from bireme.runtime.terminal import TERMINAL
 
 _TRY_AGAIN = 1.0
 """Seconds until a container is tried again that could not be started for lack of room on the disk."""
+_PROMPT = 0.05
+"""Seconds until an unfinished line is shown to a person who may have to answer it."""
 EVICTED = -1
 """The exit code that a launcher answers when it lost the process with its zygote."""
 
@@ -173,14 +176,16 @@ class ReplicaRun:
         sink: Sink | None = None
         pumps: list[Pump] = []
         try:
-            writer = LogWriter(self._site.folder / "logs", self.placed.start.replica, container.name)
+            writer = LogWriter(
+                self._site.folder / "logs", self.placed.start.replica, container.name, self._log_settings()
+            )
             sink = Sink(writer, self._journal.room, self._changed)
             pumps.append(Pump(sink.stdout))
             pumps.append(Pump(sink.stderr))
             program = programs.compose(
                 self._site, self.placed, container, tuple(group.procs) if group else ()
             )
-            output = Output(*(pump.write_end for pump in pumps))
+            output = Output(pumps[0].write_end, pumps[1].write_end, self._stdin(container))
             process = await self._launcher.launch(program, output, self._label)
         except (NotStarted, podenv.Unresolved, OSError, ValueError, errors.BiremeError) as error:
             if sink is not None:
@@ -247,6 +252,15 @@ class ReplicaRun:
             )
         if code and not self._reason:
             self._reason = "Error"
+
+    def _stdin(self, container: Container) -> int | None:
+        given = self._site.stdin
+        return given.rewound() if given is not None and container.name == self.placed.start.main else None
+
+    def _log_settings(self) -> LogSettings:
+        # Somebody waits for a prompt, which has no end of line.
+        is_typed = TERMINAL in self._site.environment
+        return LogSettings(live_every=_PROMPT) if is_typed else LogSettings()
 
     def _group(self, container: Container) -> Group | None:
         if self._cgroups is None:

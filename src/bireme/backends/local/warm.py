@@ -262,11 +262,11 @@ class _Connection:
         id = f"{order.id}/{self._count}"
         answer: asyncio.Future[Forked | None] = self._loop.create_future()
         self._answers[id] = answer
-        null = os.open(os.devnull, os.O_RDONLY)
+        stdin = os.open(os.devnull, os.O_RDONLY) if output.stdin is None else os.dup(output.stdin)
         try:
             message = {**order.message(), "id": id}
             self._channel.socket.settimeout(_PATIENCE)
-            self._channel.send(message, (null, output.stdout, output.stderr))
+            self._channel.send(message, (stdin, output.stdout, output.stderr))
             self._channel.socket.setblocking(False)
             async with asyncio.timeout(_PATIENCE):
                 return await answer
@@ -274,7 +274,7 @@ class _Connection:
             self.close()
             return None
         finally:
-            os.close(null)
+            os.close(stdin)
             self._answers.pop(id, None)
 
     def send(self, message: wire.Message) -> None:

@@ -1,0 +1,108 @@
+"""Gives a rank its user's terminal as `sys.stdin`, for as long as the user follows the job.
+
+The terminal is read by the rank itself and only when the script asks for input: what is typed ahead stays for
+the shell. A command that follows the job holds a lock in the run directory (see `attendance` in `runs`). Once
+nobody holds it, reading gives the end of input, or a rank would take the lines that are meant for the shell.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import select
+import sys
+import time
+from typing import Any, Optional
+
+TERMINAL = "BIREME_TERMINAL"
+FOLDER = "BIREME_RUN_DIR"
+LOCK = "terminal"
+
+_LOOK_EVERY = 0.1  # Seconds between two looks whether the user is still there.
+_PATIENCE = 10.0  # Seconds for the command that started the job to take its lock.
+
+
+def give() -> None:
+    """Replaces `sys.stdin`; leaves it alone where there is no terminal."""
+    path, folder = os.environ.get(TERMINAL), os.environ.get(FOLDER)
+    if not path or not folder or sys.stdin is None:
+        return
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return
+    if not os.isatty(fd):
+        os.close(fd)
+        return
+    raw = _Typed(fd, os.path.join(folder, LOCK))
+    stream = io.TextIOWrapper(
+        io.BufferedReader(raw), encoding=sys.stdin.encoding, errors=sys.stdin.errors, newline="\n"
+    )
+    stream.mode = "r"  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = stream  # type: ignore[misc]
+
+
+class _Typed(io.RawIOBase):
+    """What is typed while somebody follows the job."""
+
+    name = "<stdin>"
+
+    def __init__(self, fd: int, lock: str) -> None:
+        self._fd = fd
+        self._lock = lock
+        self._was_followed = False
+        self._end = time.monotonic() + _PATIENCE
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def isatty(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # Any: anything that can be written to
+        try:
+            while True:
+                follower = self._follower()
+                if follower is None:
+                    return 0
+                if not follower or not _has_the_terminal(follower):
+                    time.sleep(_LOOK_EVERY)
+                elif select.select([self._fd], [], [], _LOOK_EVERY)[0]:
+                    data = os.read(self._fd, len(buffer))
+                    buffer[: len(data)] = data
+                    return len(data)
+        except OSError:  # the window was closed
+            return 0
+
+    def _follower(self) -> Optional[int]:
+        """The process that follows the job; 0 if it is not there yet, None if there will be none."""
+        try:
+            fd = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return self._awaited()
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            self._was_followed = True
+            text = os.read(fd, 32).strip()
+            return int(text) if text.isdigit() else 0
+        finally:
+            os.close(fd)
+        return self._awaited()
+
+    def _awaited(self) -> Optional[int]:
+        return None if self._was_followed or time.monotonic() > self._end else 0
+
+
+def _has_the_terminal(pid: int) -> bool:
+    """Whether a process is in the foreground: one that was stopped with Ctrl-Z, or began with `&`, is not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+        return words[2] == words[5]
+    except (OSError, IndexError):
+        return True  # where nobody says, it is taken to be
