@@ -144,6 +144,8 @@ class _Telling:
         self._before[glance.id] = glance
         if glance.waiting and not (before and before.waiting):
             self._screen.say(f"{glance.id} waits: {glance.waiting}")
+        if glance.stalled and not (before and before.stalled):
+            self._screen.say(f"{glance.id}: {glance.stalled}")
         if glance.behind and not (before and before.behind):
             self._screen.say(f"{glance.id}: {glance.behind}")
         if glance.attempt > (before.attempt if before else 0):

@@ -14,7 +14,21 @@ Command = TypeVar("Command", bound=Callable[..., Any])  # Any: click calls it wi
 
 OPTIONS = ("--on", "--context", "--namespace", "--kubeconfig")
 VERBS = frozenset(
-    ("run", "ps", "logs", "show", "checkpoints", "wait", "stop", "resume", "scale", "rm", "check", "doctor")
+    (
+        "run",
+        "ps",
+        "logs",
+        "show",
+        "stacks",
+        "checkpoints",
+        "wait",
+        "stop",
+        "resume",
+        "scale",
+        "rm",
+        "check",
+        "doctor",
+    )
 )
 """The verbs that these options are for; others may have options of the same names."""
 EPILOG = "Where: --on, --context, --namespace and --kubeconfig; `bireme --help` explains them."

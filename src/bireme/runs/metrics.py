@@ -7,8 +7,11 @@ is so for each name by itself, because one may be counted in batches and another
 
 from __future__ import annotations
 
+import os
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +23,9 @@ from bireme.runtime.records.reading import File, Reader, files
 
 FOLDER = "metrics"
 """In the directory of a run."""
+
+_LARGEST = 64 << 20
+"""Bytes of a file that is read only to see when it was written to."""
 
 Life = tuple[int, int]
 """An attempt, and how often the source was started in it before."""
@@ -136,6 +142,17 @@ class Metrics:
                 self._params.setdefault(one.source, {}).update(given)
             case Opened():
                 pass
+
+
+def times(folder: Path, attempt: int, most: int) -> list[float]:
+    """When the ranks of an attempt reported last, so many times of each; large files are left out."""
+    found: list[float] = []
+    for file in files(str(folder)):
+        with suppress(OSError):
+            if file.attempt == attempt and os.stat(file.path).st_size <= _LARGEST:
+                records = Reader(file.path, leaves_out_large=True).each()
+                found += deque((one.time for one in records if isinstance(one, Scalars)), maxlen=most)
+    return found
 
 
 class _Followed:

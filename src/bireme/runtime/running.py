@@ -11,7 +11,7 @@ import builtins
 import os
 import sys
 
-from . import reporting
+from . import faults, reporting
 
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
     An uncaught exception is shown as the interpreter shows it and becomes SystemExit(1).
     """
     report = reporting.begin(started, preloaded)
+    faults.watch()
     _offer_bireme()
     _give_terminal()
     if hasattr(sys, "orig_argv"):

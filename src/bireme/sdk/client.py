@@ -19,7 +19,7 @@ from bireme.sdk import following, orders
 from bireme.sdk.finding import Places
 from bireme.sdk.orders import Given, Ordered, Scene, Script
 from bireme.sdk.places import Following, Found, Started, Where
-from bireme.sdk.views import CheckView, JobSummary, JobView
+from bireme.sdk.views import CheckView, JobSummary, JobView, RankStack
 
 _LOOK_EVERY = 0.05
 
@@ -43,6 +43,10 @@ class JobHandle:
 
     def view(self) -> JobView:
         return self._found.view()
+
+    def stacks(self, rank: int | None = None) -> tuple[RankStack, ...]:
+        """Where the Python code of each rank is now, or of one; the ranks go on undisturbed."""
+        return self._found.stacks(rank)
 
     def attending(self) -> AbstractContextManager[None]:
         """Says while it lasts that a person follows at the terminal and can answer the job."""

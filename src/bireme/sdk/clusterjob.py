@@ -30,7 +30,7 @@ from bireme.sdk.evidence import TAIL
 from bireme.sdk.local import STOP_PATIENCE, check_scale
 from bireme.sdk.podlives import ReplicaPod
 from bireme.sdk.session import Session
-from bireme.sdk.views import JobView
+from bireme.sdk.views import JobView, RankStack
 
 if TYPE_CHECKING:  # see `places`
     from bireme.sdk.boards import Curves
@@ -67,6 +67,14 @@ class ClusterJob:
 
     def attending(self) -> AbstractContextManager[None]:
         return nullcontext()  # a pod has no standard input of this machine
+
+    def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
+        meta = self._object.metadata
+        raise errors.BadInput(
+            f"{self.id} runs in a cluster, where ranks are asked in their pods",
+            hint=f"kubectl -n {meta.namespace} exec {meta.name}-worker-{rank or 0} -- py-spy dump --pid 1 "
+            f"(py-spy in the image; `bireme show {self.id}` names the pods)",
+        )
 
     def replica(self, given: str) -> str:
         seen = self._session.ask(self._look)

@@ -21,6 +21,9 @@ SLACK = 0.25
 _LATE = 2.0
 """A report older than the start of its rank by more than this is one of an earlier program of the replica."""
 
+FAULTS = frozenset(128 + int(one) for one in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE))
+"""Exit codes of a program that did what no program may: its interpreter writes down where."""
+
 _UNREAD = ("EOFError: EOF when reading a line", "bdb.BdbQuit")
 """How a script ends that asks for input where there is none: with `input()`, and in a debugger."""
 
@@ -37,6 +40,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     host: str
     lives: tuple[Life, ...] = ()
     reports: Mapping[tuple[str, int], Report] = {}
+    crashes: Mapping[tuple[str, int], str] = {}
+    """Where a replica's code was when a signal ended it, as its interpreter wrote in its last moment."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis | None:
@@ -210,7 +215,7 @@ def _from_report(
 
 
 def _from_end(evidence: Evidence, life: Life, failure: Failure) -> FirstError:
-    how = _how(failure, life.loss)
+    how = _how(failure, life.loss, evidence.crashes.get((life.replica, life.attempt), ""))
     return _error(evidence, life, failure.exit_code or None, failure.at, how, failure.message, "")
 
 
@@ -232,13 +237,14 @@ def _error(
     )
 
 
-def _how(failure: Failure, loss: Loss) -> str:
+def _how(failure: Failure, loss: Loss, place: str = "") -> str:
     if failure.reason == "OOMKilled":
         return f"ran out of memory (exit code {failure.exit_code})"
     if loss is Loss.EVICTION:
         return f"was lost: {failure.message or failure.reason or 'the place it ran in is gone'}"
     if name := _signal_name(failure.exit_code):
-        return f"was killed by {name} (exit code {failure.exit_code})"
+        at = f" in {place}" if place else ""
+        return f"was killed by {name}{at} (exit code {failure.exit_code})"
     return f"ended with exit code {failure.exit_code}"
 
 

@@ -10,8 +10,9 @@ from msgspec import Struct
 from bireme.model.decoding import DAMAGED
 from bireme.runs import files, logreading
 from bireme.runs.directory import RunDirectory
-from bireme.runs.logreading import Choice
+from bireme.runs.logreading import Choice, LogLine
 from bireme.runs.logs import Stream
+from bireme.sdk import tracebacks
 
 TAIL = 10
 """Lines of a rank's output that are shown with its end."""
@@ -59,13 +60,23 @@ def reports(run: RunDirectory) -> Reports:
 
 def tail(run: RunDirectory, replica: str, until: float) -> tuple[str, ...]:
     """The last lines of a replica up to a time: of its standard error, or of all if that is empty."""
-    lines = [
+    lines = _last_lines(run, replica, until)
+    errors = [line.text for line in lines if line.stream == Stream.STDERR]
+    # Of a crash, the place where it happened comes first; names of extension modules follow.
+    return tracebacks.crash(errors)[:TAIL] or tuple(errors or [line.text for line in lines])[-TAIL:]
+
+
+def stderr(run: RunDirectory, replica: str, until: float) -> tuple[str, ...]:
+    """The last lines that a replica wrote to its standard error up to a time."""
+    return tuple(line.text for line in _last_lines(run, replica, until) if line.stream == Stream.STDERR)
+
+
+def _last_lines(run: RunDirectory, replica: str, until: float) -> list[LogLine]:
+    return [
         line
         for line in logreading.tail(run.logs, _LOOK_BACK, Choice(replica=replica))
         if line.time <= until and line.text.strip()
     ]
-    errors = [line for line in lines if line.stream == Stream.STDERR]
-    return tuple(line.text for line in (errors or lines)[-TAIL:])
 
 
 def _report(path: Path) -> Report | None:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from bireme.core import stalls
 from bireme.engine import control
 from bireme.model.decoding import DAMAGED
 from bireme.model.replicas import Observation
@@ -21,7 +22,7 @@ from bireme.model.status import Phase, Status
 from bireme.runs import files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logreading import EVERYTHING, Choice, Follower, LogLine
-from bireme.sdk import viewing
+from bireme.sdk import stalling, viewing
 from bireme.sdk.views import Diagnosis
 from bireme.sdk.views import Glance as Glance
 
@@ -39,6 +40,8 @@ REST = 2.0
 _UNASKED = 1.0
 _FOLDERS_EVERY = 5
 """Looks between two at the folders: a new file in one is rarer than a new line in a file."""
+_CLOSER_EVERY = 10.0
+"""Seconds between two looks at what a silent job has reported."""
 _UNSEEN = -1
 _FULL = (
     "{home} is on a full disk: the job continues, its state appears when there is room, lines may be dropped"
@@ -50,8 +53,12 @@ Value = TypeVar("Value")
 class Watch:
     """Follows one run: its lines, and its state at a glance."""
 
-    def __init__(self, run: RunDirectory, choice: Choice = EVERYTHING) -> None:
+    def __init__(
+        self, run: RunDirectory, choice: Choice = EVERYTHING, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` says for how long nothing was heard."""
         self.run = run
+        self._clock = clock
         self.job = run.desired().job
         self._follower = Follower(run.logs, choice)
         self._logs = _Changes(run.logs)
@@ -61,6 +68,8 @@ class Watch:
         self._ended: float | None = None
         self._unheld: float | None = None
         self._probed = 0.0
+        self._heard = self._asked = clock()
+        self._stalled = ""
         self.refresh()
 
     @property
@@ -79,7 +88,10 @@ class Watch:
         if not self._logs.changed() and not due and not self._follower.behind:
             return []
         self._looked = now
-        return self._follower.poll()
+        lines = self._follower.poll()
+        if lines:
+            self._heard, self._stalled = self._clock(), ""
+        return lines
 
     def drain(self) -> Iterator[LogLine]:
         """All lines that are left, whatever the files' times say."""
@@ -108,6 +120,7 @@ class Watch:
             waiting=status.waiting,
             trouble=status.trouble,
             behind=shortage(self.run.home),
+            stalled=self._stall(),
         )
 
     def diagnose(self) -> Diagnosis | None:
@@ -150,6 +163,14 @@ class Watch:
 
     def close(self) -> None:
         self._follower.close()
+
+    def _stall(self) -> str:
+        """Looks closer, now and then, at a job that has printed nothing for a while."""
+        now = self._clock()
+        if now - self._heard >= stalls.LEAST and now - self._asked >= _CLOSER_EVERY:
+            self._asked = now
+            self._stalled = stalling.hint(self.run, time.time())
+        return self._stalled
 
     def _now(self) -> Status:
         return self._status.value or Status()

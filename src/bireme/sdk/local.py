@@ -23,7 +23,7 @@ from bireme.sdk import ranks, viewing
 from bireme.sdk.following import Watch
 from bireme.sdk.orders import Ordered
 from bireme.sdk.places import Backend, Started
-from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView
+from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView, RankStack
 
 if TYPE_CHECKING:  # see `places`
     from bireme.sdk.boards import Curves
@@ -150,6 +150,12 @@ class LocalJob:
 
     def attending(self) -> AbstractContextManager[None]:
         return attendance.attending(self.run.path)
+
+    def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
+        from bireme.sdk import stacks  # here, because one verb needs it
+
+        self._require_here()
+        return stacks.of(self.run, rank)
 
     def replica(self, given: str) -> str:
         by_short = ranks.replica_names(self.run.desired().job)

@@ -17,7 +17,7 @@ from bireme import errors
 from bireme.model.job import Job
 from bireme.runs.logreading import EVERYTHING, Choice, LogLine
 from bireme.sdk.orders import Ordered
-from bireme.sdk.views import CheckView, Diagnosis, Glance, JobSummary, JobView
+from bireme.sdk.views import CheckView, Diagnosis, Glance, JobSummary, JobView, RankStack
 
 if TYPE_CHECKING:  # imported when they are shown: the other verbs do without
     from bireme.sdk.boards import Curves
@@ -98,6 +98,9 @@ class Found(Protocol):
     def watch(self, choice: Choice = EVERYTHING) -> Following: ...
     def attending(self) -> AbstractContextManager[None]:
         """Says while it lasts that a person follows at the terminal and can answer the job."""
+
+    def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
+        """Where the Python code of each rank is now, or of one."""
 
     def replica(self, given: str) -> str:
         """The full name of a replica that may be given by its short one."""

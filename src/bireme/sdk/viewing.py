@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,13 +18,15 @@ from bireme.model.status import ConditionType, Phase, Status
 from bireme.runs import directory, files, machine
 from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Context, Machine
-from bireme.sdk import diagnosis, evidence, history, ranks
+from bireme.sdk import diagnosis, evidence, history, ranks, stalling, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.history import Life
 from bireme.sdk.views import Diagnosis, JobSummary, JobView, ReplicaView, RoleView
 
 MOST_MEMBERS = 1000
 """Replicas that a view lists; a job may declare a million."""
+_MOST_CRASHES = 64
+"""Of the newest attempts: the first of them is what matters."""
 
 
 def summary(run: RunDirectory, here: Machine) -> JobSummary:
@@ -39,6 +42,8 @@ def view(run: RunDirectory) -> JobView:
     head = _summary(run, here, context, job, status)
     if found is not None and status.phase in (Phase.FAILED, Phase.RESTARTING):
         head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
+    if status.phase is Phase.RUNNING and not head.why:
+        head = replace(head, why=stalling.hint(run, time.time()))
     return JobView(
         **asdict(head),
         api_version=job.api_version,
@@ -75,9 +80,22 @@ def _evidence(run: RunDirectory) -> Evidence:
         job=run.desired().job,
         status=run.status(),
         host=run.context().machine.host,
-        lives=history.of(run),
+        lives=(lives := history.of(run)),
         reports=evidence.reports(run),
+        crashes=_crashes(run, lives),
     )
+
+
+def _crashes(run: RunDirectory, lives: tuple[Life, ...]) -> dict[tuple[str, int], str]:
+    """Where replicas were that a signal ended for a fault of theirs, as far as they could say."""
+    ended = [one for one in lives if one.failures and one.failures[-1].exit_code in diagnosis.FAULTS]
+    places = {
+        (one.replica, one.attempt): tracebacks.crash_place(
+            evidence.stderr(run, one.replica, one.failures[-1].at + 2 * diagnosis.SLACK)
+        )
+        for one in ended[-_MOST_CRASHES:]
+    }
+    return {key: place for key, place in places.items() if place}
 
 
 def _with_lines(run: RunDirectory, found: Diagnosis | None) -> Diagnosis | None:

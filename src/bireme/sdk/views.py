@@ -65,6 +65,8 @@ class Glance(Struct, frozen=True):
     trouble: str = ""
     behind: str = ""
     """Why all of this may be old, if it may."""
+    stalled: str = ""
+    """Since when there is no sign of progress, if that is long for this job."""
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
@@ -294,6 +296,28 @@ class LogRecord(Struct, frozen=True, kw_only=True):
     container: str
     stream: str
     text: str
+
+
+class RankStack(Struct, frozen=True, kw_only=True):
+    """Where the Python code of a rank is."""
+
+    replica: str
+    short: str
+    rank: int | None
+    pid: int
+    where: str
+    """The innermost line of the user's own code, such as `train.py:12 in step()`."""
+    threads: tuple[tuple[str, ...], ...]
+    """The lines of each thread, the main one first, the innermost frame first."""
+    problem: str = ""
+    """Why nothing is known, if so."""
+
+
+class JobStacks(Struct, frozen=True, kw_only=True):
+    """What `bireme stacks --json` prints."""
+
+    version: int = VERSION
+    ranks: tuple[RankStack, ...]
 
 
 class ManifestList(Struct, frozen=True, kw_only=True):
