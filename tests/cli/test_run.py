@@ -66,7 +66,7 @@ def test_a_failed_rank_is_told_last_with_its_traceback(cli: Cli) -> None:
     told = done.err.splitlines()
     assert told[-1] == "ValueError: rank 1 does not want to"
     assert "Traceback (most recent call last):" in told
-    assert any("rank 1 (worker-0 on " in line and "exit code 1" in line for line in told)
+    assert any("rank 1 (worker-0 on " in line and "failed: ValueError: rank 1" in line for line in told)
     assert any("bireme logs train-" in line and line.endswith("worker-0") for line in told)
 
 

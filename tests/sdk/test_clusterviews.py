@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from bireme.backends.kubernetes import lastwords
 from bireme.backends.kubernetes.jobs import EventObject
 from bireme.backends.kubernetes.jobviews import JobObject
 from bireme.backends.kubernetes.views import Pod
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
-from bireme.sdk import clusterviews, podlives
+from bireme.sdk import clusterviews
 from bireme.sdk.clusterviews import Seen
 from bireme.sdk.views import Finding
 from tests.sdk.clusterobjects import EPOCH, at, condition, ended, failed, job, pod
@@ -115,7 +116,7 @@ def test_out_of_memory_is_named() -> None:
     found = clusterviews.explained(_seen(job(failed(9)), *pods))
 
     assert found is not None
-    assert "ran out of memory (exit code 137)" in found.summary
+    assert "(worker-0 on node-1) ran out of memory: it used more than" in found.summary
 
 
 def test_a_pod_that_cannot_be_placed_is_why_the_job_waits() -> None:
@@ -210,4 +211,4 @@ def test_events_come_in_their_order() -> None:
 
 @pytest.mark.parametrize("time", ["1.2.3", ".", "9" * 400, "1e5", "-1"])
 def test_a_termination_message_that_somebody_made_up_does_not_end_the_verb(time: str) -> None:
-    assert podlives.report_of(f"bireme-report asked=1 time={time}\nValueError: x") is None
+    assert lastwords.report(f"bireme-report asked=1 time={time}\nValueError: x") is None

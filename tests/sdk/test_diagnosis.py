@@ -83,7 +83,7 @@ def test_the_earliest_error_counts_although_its_rank_ended_last() -> None:
 
     assert found is not None
     assert found.error is not None
-    assert found.summary == "mnist failed: rank 1 (worker-0 on box) ended with exit code 1"
+    assert found.summary == "mnist failed: rank 1 (worker-0 on box) failed: ValueError: the cause"
     assert found.error.what == "ValueError: the cause"
     assert found.more == "bireme logs mnist worker-0"
 
@@ -130,8 +130,9 @@ def test_out_of_memory_is_named() -> None:
 
     assert found is not None
     assert found.error is not None
-    assert found.error.how == "ran out of memory (exit code 137)"
-    assert found.error.what == "it may use 1 GiB and used 1 GiB"
+    assert found.error.how == "ran out of memory"
+    said = "it may use 1 GiB and used 1 GiB; give each rank more with --memory, or use less"
+    assert found.summary == f"mnist failed: rank 2 (worker-1 on box) ran out of memory: {said}"
 
 
 def test_what_was_stopped_after_the_verdict_is_not_blamed() -> None:
@@ -242,3 +243,26 @@ def test_replicas_of_a_plain_kubeflow_job_are_not_called_copies() -> None:
     silent: Reports = {(f"mnist-{one}", 0): Report(read_rank=False) for one in ("master-0", "worker-0")}
 
     assert diagnosis.diagnose(_evidence(SUCCEEDED, job=job, reports=silent)) is None
+
+
+def test_each_attempt_is_told_by_the_error_of_the_one_before_it() -> None:
+    third = Status(attempt=2, crashes=2)
+    evidence = _evidence(
+        third,
+        _life("worker-0", 5.0, code=3),
+        _life("worker-1", 8.0, code=4, attempt=1),
+        _life("worker-0", attempt=2),
+    )
+
+    found = [diagnosis.restarted(evidence, attempt) for attempt in (1, 2)]
+
+    assert [one.error.exit_code for one in found if one and one.error] == [3, 4]
+
+
+def test_an_error_whose_rank_was_stopped_before_its_end_is_told_as_a_failure() -> None:
+    found = diagnosis.diagnose(
+        _evidence(FAILED, _life("master-0"), reports={("mnist-master-0", 0): _report(9.0, "no")})
+    )
+
+    assert found is not None
+    assert found.summary == "mnist failed: rank 0 (master-0 on box) failed: ValueError: no"

@@ -21,6 +21,8 @@ SECOND_THOUGHTS = 2.0
 """Seconds within which a second Ctrl-C stops the job."""
 
 _REDRAW = 0.2
+_MOST_MISSED = 5
+"""Attempts between two looks that are told of."""
 
 
 class Ending(Enum):
@@ -148,10 +150,12 @@ class _Telling:
             self._screen.say(f"{glance.id}: {glance.stalled}")
         if glance.behind and not (before and before.behind):
             self._screen.say(f"{glance.id}: {glance.behind}")
-        if glance.attempt > (before.attempt if before else 0):
-            found = watch.why_restarted()
+        # Several may have gone by since the last look.
+        known = before.attempt if before else 0
+        for attempt in range(max(known, glance.attempt - _MOST_MISSED) + 1, glance.attempt + 1):
+            found = watch.why_restarted(attempt)
             why = render_diagnosis.sentence(found) if found else f"{glance.id} was restarted"
-            self._screen.say(f"{why}; attempt {glance.attempt + 1} begins")
+            self._screen.say(f"{why}; attempt {attempt + 1} begins")
 
     def _prompt(self) -> None:
         newest = self._unfinished()

@@ -21,8 +21,7 @@ def lines(diagnosis: Diagnosis) -> list[str]:
 
 def sentence(diagnosis: Diagnosis) -> str:
     """The same in a line."""
-    error = diagnosis.error
-    return f"{diagnosis.summary}: {error.what}" if error is not None and error.what else diagnosis.summary
+    return diagnosis.summary
 
 
 def _error(error: FirstError | None) -> list[str]:
@@ -30,8 +29,7 @@ def _error(error: FirstError | None) -> list[str]:
         return []
     if error.traceback:
         return ["", *_shortened(error.traceback.rstrip("\n").splitlines())]
-    told = ["", "Its last lines:", *indented(error.tail)] if error.tail else []
-    return [*told, error.what] if error.what else told
+    return ["", "Its last lines:", *indented(error.tail)] if error.tail else []
 
 
 def _shortened(traceback: list[str]) -> list[str]:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from bireme.model.job import Job
+from bireme.model.job import Job, Unit
 from bireme.model.status import Status
 
 
 def exceeded(job: Job, status: Status, now: float) -> str | None:
     """The sentence that ends the job, or None."""
     policy = job.policy
-    if policy.deadline is not None and status.started is not None and now >= status.started + policy.deadline:
+    crashes, evictions = status.crashes, status.evictions
+    if job.unit is Unit.GANG:
+        # Losses before the last progress are forgiven. Elsewhere all of them count, as the kinds have it.
+        crashes -= status.progress.crashes
+        evictions -= status.progress.evictions
+    if is_out_of_time(job, status, now):
         return f"Job {job.name} has failed because it was active longer than specified deadline"
-    if policy.backoff_limit is not None and status.crashes > policy.backoff_limit:
+    if policy.backoff_limit is not None and crashes > policy.backoff_limit:
         return f"Job {job.name} has failed because it has reached the specified backoff limit"
-    if status.evictions > policy.eviction_limit:
+    if evictions > policy.eviction_limit:
         return (
-            f"Job {job.name} has failed because it was evicted {status.evictions} times, "
+            f"Job {job.name} has failed because it was evicted {evictions} times, "
             f"more than the {policy.eviction_limit} that are allowed"
         )
     return None
+
+
+def is_out_of_time(job: Job, status: Status, now: float) -> bool:
+    due = deadline(job, status)
+    return due is not None and now >= due
 
 
 def deadline(job: Job, status: Status) -> float | None:

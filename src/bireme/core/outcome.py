@@ -60,7 +60,7 @@ def by_type(job: Job, tally: Tally) -> dict[str, Counts]:
 
 def lost(job: Job, status: Status, observation: Observation) -> tuple[Event, ...]:
     """Warns of work that is on no disk: a success that says nothing of it would be a lie."""
-    said = [one.lost for one in observation.replicas if one.attempt == status.attempt and one.lost]
+    said = [one.told.lost for one in observation.replicas if one.attempt == status.attempt and one.told.lost]
     return tuple(Event(EventType.WARNING, NOT_SAVED, f"{job.name} {printable(one)}") for one in said[:1])
 
 

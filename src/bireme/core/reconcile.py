@@ -21,6 +21,7 @@ from bireme.core import (
     losses,
     muster,
     outcome,
+    progress,
     restart,
     suspend,
     trouble,
@@ -59,15 +60,22 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
     status = outcome.note_done(job, status, observation)
     wanted = module.wanted(job, frozenset(status.done))
     names = frozenset(member.name for member in wanted)
+    before = status
     status, new = losses.count(job, status, observation, names)
-    view = restart.View(job, status, observation, wanted, new)
+    status = progress.note(job, before, status, observation, new)
+    view = restart.View(job, status, observation, wanted, new, progress.is_new(before, status))
     lost = restart.lost_for_good(view)
     tally = outcome.tally(job, status, observation, lost)
     status = replace(status, replicas=outcome.by_type(job, tally))
 
     verdict = module.outcome(job, tally)
+    in_vain = progress.in_vain(job, before, status, observation, now)
+    if in_vain is not None and not isinstance(verdict, Succeeded):
+        verdict = Failed(in_vain)
     end = _end(job, status, observation, verdict, now)
     if end is not None:
+        if limits.is_out_of_time(job, status, now) or not new.crashes:
+            status = replace(status, blame=None)  # It was not a crash that ended it.
         return _finish(job, status, tally, end, observation, now)
 
     status, restarts = restart.apply(replace(view, status=status), now)

@@ -7,14 +7,12 @@ from msgspec.structs import replace
 
 from bireme.core import backoff, conditions
 from bireme.core.losses import Losses, is_counted, is_evicted
+from bireme.core.progress import GANG
 from bireme.core.suspend import next_attempt
 from bireme.model.decisions import Event, EventType
 from bireme.model.job import Job, Member, Restart, Unit
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Retry, Status
-
-GANG = ""
-"""Under this key the status keeps the retries of the gang as a whole."""
 
 
 class View(Struct, frozen=True):
@@ -25,6 +23,8 @@ class View(Struct, frozen=True):
     observation: Observation
     wanted: tuple[Member, ...]
     losses: Losses
+    progressed: bool = False
+    """The attempt that was lost got further than those before it."""
 
     def current(self) -> dict[str, Replica]:
         return {one.name: one for one in self.observation.replicas if one.attempt == self.status.attempt}
@@ -83,7 +83,8 @@ def _survives(replica: Replica) -> bool:
 
 
 def _again_as_gang(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
-    retry = _retry(view.status.retries.get(GANG), now, evicted=bool(view.losses.evictions))
+    before = None if view.progressed else view.status.retries.get(GANG)
+    retry = _retry(before, now, evicted=bool(view.losses.evictions))
     # The room that the last attempt leaves is there for this one.
     status = replace(next_attempt(view.job, view.status), retries={GANG: retry}, refusal=None)
     return _announce(view, status, now)

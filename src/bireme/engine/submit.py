@@ -12,7 +12,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors, kinds
-from bireme.backends.local import fit, gpus, interpreters, missing, processes, provenance, site, supplies, zygotes
+from bireme.backends.local import (
+    fit,
+    gpus,
+    interpreters,
+    missing,
+    processes,
+    provenance,
+    site,
+    supplies,
+    zygotes,
+)
 from bireme.backends.local.missing import Around, Refusal
 from bireme.backends.local.supplies import Supplies
 from bireme.core import admit, wiring

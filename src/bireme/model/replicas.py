@@ -33,6 +33,31 @@ class Loss(StrEnum):
     EVICTION = "eviction"
 
 
+class Told(Struct, frozen=True, omit_defaults=True):
+    """What a rank told of its end by itself: the error that ended it, and how far it had come."""
+
+    type: str = ""
+    """The exception's, as its interpreter names it; empty where the rank told of no error."""
+    message: str = ""
+    place: str = ""
+    """File and line where it was raised; empty where nothing of the program had run."""
+    time: float = 0.0
+    step: int = -1
+    """The last step that was reported in the attempt; -1 for none that is known."""
+    saved: int = -1
+    """The last step of which a checkpoint was saved in the attempt; -1 for none that is known."""
+    lost: str = ""
+    """What its script could not save although it ended well, as a sentence without its subject."""
+
+    @property
+    def line(self) -> str:
+        """The error in a line, as Python prints it last; empty for a bare exit status."""
+        first = next(iter(self.message.splitlines()), "")
+        if self.type == "SystemExit":
+            return "" if first.isdecimal() else first
+        return f"{self.type}: {first}" if first else self.type
+
+
 class Replica(Struct, frozen=True):
     """One replica that exists, as its backend sees it."""
 
@@ -57,8 +82,8 @@ class Replica(Struct, frozen=True):
     node: str = ""
     address: str = ""
     """Where peers reach it, once that is known; only a cluster tells."""
-    lost: str = ""
-    """What its script could not save although it ended well, as a sentence without its subject."""
+    told: Told = Told()
+    """Meaningful only when it ended."""
     attempt_told: bool = True
     """Whether its backend knows the attempt; where it does not, `attempt` is the first one's number."""
 

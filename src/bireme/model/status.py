@@ -73,6 +73,32 @@ class Sighting(Struct, frozen=True, omit_defaults=True):
     """Its end is counted or was our own wish: that it vanishes is no news."""
 
 
+class Blame(Struct, frozen=True, omit_defaults=True):
+    """The crash that ended the last attempt, or the last replica that was replaced."""
+
+    replica: str
+    role: str
+    index: int
+    attempt: int
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    """What its place says of its end."""
+    error: str = ""
+    """The error in a line, as the rank told it; empty where it told nothing."""
+    signature: str = ""
+    """The same for the same error at the same place; empty where another attempt may well end otherwise."""
+
+
+class Progress(Struct, frozen=True, omit_defaults=True):
+    """How far earlier attempts got, and the losses before that, which count against no budget any more."""
+
+    step: int = -1
+    saved: int = -1
+    crashes: int = 0
+    evictions: int = 0
+
+
 class Status(Struct, frozen=True, omit_defaults=True):
     """The whole memory of a job: any process may carry on from it."""
 
@@ -98,6 +124,8 @@ class Status(Struct, frozen=True, omit_defaults=True):
     """The last thing that did not work and is tried again."""
     fence: int = 0
     """The last attempt that began while somebody of an earlier one may still live out of our reach."""
+    blame: Blame | None = None
+    progress: Progress = Progress()
     expired: bool = False
     """Its time to live after the end is over."""
 

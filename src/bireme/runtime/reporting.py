@@ -6,8 +6,9 @@ former one. Only modules that Python has loaded before any script are used here:
 beside it, and must get that one.
 
 In a cluster BIREME_LAST_WORDS names the container's termination log, which stays with the pod's status: the
-error goes there as a person reads it, below a line with its exact time. It holds little, so the beginning of
-a long traceback is left out.
+error goes there as a person reads it, below a line with its exact time and place. It holds little, so the
+beginning of a long traceback is left out. How far the script has come may stand there before (see
+script.notes), and is kept.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _SPAWNED = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserv
 _MOST = 200
 _MOST_LOST = 500
 _MOST_WORDS = 3500  # bytes; a kubelet keeps the last 4096 of a termination log
+_LONGEST_PLACE = 200
 
 
 class Report:
@@ -63,10 +65,13 @@ class Report:
     def failed(self, error: BaseException) -> None:
         """Records what ended the script, at once: exit handlers may hang."""
         try:
+            # A parser's own words, which it has printed, say more than the lines that lead into it.
+            said = _usage(error) if isinstance(error, SystemExit) else ""
             self._error = {
                 "type": _type_name(error),
-                "message": _text_of(error),
-                "traceback": _traceback(error),
+                "message": said or _text_of(error),
+                "place": _place(error),
+                "traceback": "" if said else _traceback(error),
                 "time": time.time(),
             }
             self.write()
@@ -94,12 +99,13 @@ class Report:
         lost = _lost()
         if not self._words or (self._error is None and self._asked() and not lost):
             return
-        asked = 1 if self._asked() else 0
+        head = f"bireme-report asked={1 if self._asked() else 0}"
         if self._error is None:
-            text = f"bireme-report asked={asked} lost\n{lost}\n" if lost else f"bireme-report asked={asked}\n"
+            text = f"{head}{_far(self._words)}" + (f" lost\n{lost}\n" if lost else "\n")
         else:
-            text = f"bireme-report asked={asked} time={self._error['time']!r}\n"
-            text += _end_of(self._error["traceback"], _MOST_WORDS)
+            place = " ".join(str(self._error["place"]).split())[-_LONGEST_PLACE:]
+            text = f"{head} time={self._error['time']!r}{_far(self._words)} place={place}\n"
+            text += _end_of(_told(self._error), _MOST_WORDS)
         # In place: it is a mount, which nothing can be renamed onto.
         with open(self._words, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
@@ -223,6 +229,46 @@ def _text_of(error: BaseException) -> str:
         return str(error)
     except Exception:
         return "<exception str() failed>"
+
+
+def _usage(error: SystemExit) -> str:
+    """What a parser of options had to say before it ended the script; it raises nothing but the status."""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == "error" and os.path.basename(code.co_filename) in ("argparse.py", "optparse.py"):
+            said = trace.tb_frame.f_locals.get("message", trace.tb_frame.f_locals.get("msg"))
+            return said if isinstance(said, str) else ""
+        trace = trace.tb_next
+    tell = getattr(error.__context__, "format_message", None)  # click's
+    return str(tell()) if callable(tell) else ""
+
+
+def _place(error: BaseException) -> str:
+    """The file and line in which an error was raised; empty where nothing of the script had run."""
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+
+
+def _told(error: Dict[str, Any]) -> str:
+    return str(error["traceback"]) or f"{error['type']}: {error['message']}\n"
+
+
+def _far(words: str) -> str:
+    """How far the script had come, as it stands in its last words already."""
+    try:
+        with open(words, encoding="utf-8", errors="replace") as file:
+            first = file.readline(_LONGEST_PLACE)
+    except OSError:
+        return ""
+    if not first.startswith("bireme-report "):
+        return ""
+    told = [one for one in first.split() if one.startswith(("step=", "saved="))]
+    return "".join(f" {one}" for one in told)
 
 
 def _traceback(error: BaseException) -> str:

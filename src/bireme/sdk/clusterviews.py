@@ -146,7 +146,7 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
     """Everything about the job; `tail` are the last lines of the replica that failed first."""
     found = with_tail(explained(it), tail)
     head = summary(it)
-    if found is not None and it.status.phase in (Phase.FAILED, Phase.RESTARTING):
+    if found is not None and it.status.blame is None and it.status.phase in (Phase.FAILED, Phase.RESTARTING):
         head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
     job, status = it.job, it.status
     lives = podlives.lives(it.pods, it.last_lines)
@@ -182,8 +182,8 @@ def explained(it: Seen) -> Diagnosis | None:
     return found
 
 
-def restarted(it: Seen) -> Diagnosis | None:
-    return diagnosis.restarted(evidence(it))
+def restarted(it: Seen, attempt: int | None = None) -> Diagnosis | None:
+    return diagnosis.restarted(evidence(it), attempt)
 
 
 def with_tail(found: Diagnosis | None, tail: tuple[str, ...]) -> Diagnosis | None:
@@ -213,7 +213,7 @@ def why(it: Seen) -> str:
     """Why the job is not simply running, in a sentence."""
     if it.object.metadata.deletionTimestamp is not None:
         return "it is being removed"
-    return _waits(it) or viewing.why(it.id, it.status, it.where, True)
+    return _waits(it) or viewing.why(it.id, it.job, it.status, it.where, True, it.now)
 
 
 def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:

@@ -93,16 +93,16 @@ class ClusterWatch:
         trouble = self._listener.trouble
         return replace(found, trouble=trouble) if trouble and not found.trouble else found
 
-    def why_restarted(self) -> Diagnosis | None:
+    def why_restarted(self, attempt: int | None = None) -> Diagnosis | None:
         seen = self._made(self._listener.pods)  # the attempt that failed is gone, and was seen
-        found = clusterviews.restarted(seen)
+        found = clusterviews.restarted(seen, attempt)
         if found is None or found.error is None:
             return found
-        attempt, name = found.error.attempt, found.error.replica
+        failed, name = found.error.attempt, found.error.replica
         tails = [
             self._listener.tails.get(one.pod.metadata.uid, ())
             for one in seen.pods
-            if (one.replica.name, one.replica.attempt) == (name, attempt)
+            if (one.replica.name, one.replica.attempt) == (name, failed)
         ]
         return clusterviews.with_tail(found, tuple(line.text for lines in tails for line in lines)[-TAIL:])
 

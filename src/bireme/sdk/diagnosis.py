@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable, Mapping
 
@@ -27,6 +28,7 @@ FAULTS = frozenset(128 + int(one) for one in (signal.SIGSEGV, signal.SIGABRT, si
 _UNREAD = ("EOFError: EOF when reading a line", "bdb.BdbQuit")
 """How a script ends that asks for input where there is none: with `input()`, and in a debugger."""
 
+_OUT_OF_MEMORY = "OOMKilled"
 _SIGNALS = frozenset(int(one) for one in signal.Signals if one < 32)
 """The classic ones: an exit code of 160 and more is a number that a program chose."""
 
@@ -61,10 +63,10 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
             return restarted(evidence)
 
 
-def restarted(evidence: Evidence) -> Diagnosis | None:
-    """Why the job was last started anew, whatever has become of it since."""
+def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | None:
+    """Why an attempt was begun, by default the last one, whatever has become of the job since."""
     status = evidence.status
-    if status.trouble:
+    if status.trouble and attempt is None:
         return Diagnosis(
             finding=Finding.WAITING,
             summary=f"{evidence.id} tries again: {status.trouble}",
@@ -72,13 +74,13 @@ def restarted(evidence: Evidence) -> Diagnosis | None:
         )
     if not status.crashes and not status.evictions:
         return None
-    attempts = range(status.attempt, -1, -1)
-    error = next((one for attempt in attempts if (one := first_error(evidence, attempt))), None)
+    attempts = range(status.attempt, -1, -1) if attempt is None else (attempt - 1,)
+    error = next((one for each in attempts if (one := first_error(evidence, each))), None)
     if error is None:
         return None
     return Diagnosis(
         finding=Finding.RESTARTED,
-        summary=f"{evidence.id} was restarted: {who(error)} {error.how}",
+        summary=f"{evidence.id} was restarted: {_told(error)}",
         error=error,
         more=_logs_command(evidence, error),
     )
@@ -95,6 +97,32 @@ def who(error: FirstError) -> str:
     return place if error.rank is None else f"rank {error.rank} ({place})"
 
 
+def cause(job: Job, status: Status) -> str:
+    """What the last crash was, in a line, from the status alone: `rank 1: ValueError: no such file`."""
+    blame = status.blame
+    if blame is None:
+        return ""
+    role = job.role(blame.role)
+    rank = ranks.rank_of(job, role, blame.index) if role else None
+    named = ranks.short_name(job, blame.replica) if rank is None else f"rank {rank}"
+    if blame.reason == _OUT_OF_MEMORY:
+        return f"{named} ran out of memory: {_memory(job, blame.message)}"
+    ended = Failure(0.0, blame.exit_code or 0, "", blame.reason, blame.message)
+    return f"{named}: {blame.error}" if blame.error else f"{named} {_how(ended, Loss.CRASH)}"
+
+
+def tries(job: Job, status: Status) -> str:
+    """How often it was tried, as it stands behind a cause."""
+    if job.unit is Unit.GANG:
+        return f" ({status.attempt + 1} attempt{'s' if status.attempt else ''})"
+    return f" ({status.crashes} crashes)" if status.crashes > 1 else ""
+
+
+def _told(error: FirstError, tries: str = "") -> str:
+    is_news = error.what and error.what not in error.how
+    return f"{who(error)} {error.how}{tries}" + (f": {error.what}" if is_news else "")
+
+
 def _failed(evidence: Evidence) -> Diagnosis:
     error = first_error(evidence, evidence.status.attempt)
     condition = evidence.status.condition(ConditionType.FAILED)
@@ -103,7 +131,7 @@ def _failed(evidence: Evidence) -> Diagnosis:
         summary = f"{evidence.id} failed: {stated}"
     else:
         tries = f" in attempt {error.attempt + 1}" if error.attempt else ""
-        summary = f"{evidence.id} failed: {who(error)} {error.how}{tries}"
+        summary = f"{evidence.id} failed: {_told(error, tries)}"
     return Diagnosis(
         finding=Finding.FAILED,
         summary=summary,
@@ -210,13 +238,21 @@ def _from_report(
     evidence: Evidence, life: Life, reported: ReportedError, failure: Failure | None
 ) -> FirstError:
     exit_code = failure.exit_code if failure else life.exit_code
-    how = "did not end after its error" if failure is None else _how(failure, life.loss)
+    # What it told says more than the exit code that follows from it.
+    is_plain = failure is None or (life.loss is Loss.CRASH and not _is_special(failure))
+    if failure is not None and not (is_plain and reported.line):
+        how = _how(failure, life.loss)
+    else:
+        how = "failed" if reported.line else f"ended with exit code {reported.message}"
     return _error(evidence, life, exit_code, reported.time, how, reported.line, reported.traceback)
 
 
 def _from_end(evidence: Evidence, life: Life, failure: Failure) -> FirstError:
+    what = failure.message
+    if failure.reason == _OUT_OF_MEMORY:
+        what = _memory(evidence.job, what)
     how = _how(failure, life.loss, evidence.crashes.get((life.replica, life.attempt), ""))
-    return _error(evidence, life, failure.exit_code or None, failure.at, how, failure.message, "")
+    return _error(evidence, life, failure.exit_code or None, failure.at, how, what, "")
 
 
 def _error(
@@ -237,9 +273,23 @@ def _error(
     )
 
 
+def _is_special(failure: Failure) -> bool:
+    return failure.reason == _OUT_OF_MEMORY or bool(_signal_name(failure.exit_code))
+
+
+def _memory(job: Job, message: str) -> str:
+    """What is known of a lack of memory, in the words of whoever asked for it."""
+    words = re.sub(r"^(?:init )?container \S+ ", "it ", message).removeprefix("out of memory: ")
+    words = words or "it was killed"
+    if not job.torchrun_environment:
+        return words if "limits" in words else f"{words}; raise resources.limits.memory, or use less"
+    words = words.replace("; raise resources.limits.memory, or use less", "")
+    return f"{words}; give each rank more with --memory, or use less"
+
+
 def _how(failure: Failure, loss: Loss, place: str = "") -> str:
-    if failure.reason == "OOMKilled":
-        return f"ran out of memory (exit code {failure.exit_code})"
+    if failure.reason == _OUT_OF_MEMORY:
+        return "ran out of memory"
     if loss is Loss.EVICTION:
         return f"was lost: {failure.message or failure.reason or 'the place it ran in is gone'}"
     if name := _signal_name(failure.exit_code):

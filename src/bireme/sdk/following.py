@@ -127,9 +127,9 @@ class Watch:
         """Why the run waits, restarted or failed, as it stands now."""
         return viewing.explained(self.run)
 
-    def why_restarted(self) -> Diagnosis | None:
-        """Why the run was last started anew, even if it has ended since."""
-        return viewing.restarted(self.run)
+    def why_restarted(self, attempt: int | None = None) -> Diagnosis | None:
+        """Why an attempt was begun, by default the last one, even if the run has ended since."""
+        return viewing.restarted(self.run, attempt)
 
     def exists(self) -> bool:
         """Whether the run is there: it may be removed while it is followed."""

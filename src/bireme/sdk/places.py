@@ -68,7 +68,7 @@ class Following(Protocol):
         """The newest line that its program has not ended yet."""
 
     def glance(self) -> Glance: ...
-    def why_restarted(self) -> Diagnosis | None:
+    def why_restarted(self, attempt: int | None = None) -> Diagnosis | None:
         """Why the job was last started anew, even if it has ended since."""
 
     def exists(self) -> bool:

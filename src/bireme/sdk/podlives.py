@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
@@ -12,11 +11,10 @@ from bireme.backends.kubernetes import lastwords, podtroubles, podviews
 from bireme.backends.kubernetes.views import ContainerStatus, Pod, Terminated, seconds
 from bireme.model.job import Job, Kind, Role, member_name
 from bireme.model.replicas import Loss, Replica
-from bireme.sdk.evidence import Report, ReportedError, Reports
+from bireme.sdk.evidence import Reports
 from bireme.sdk.history import Failure, Life
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-_CHAINED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
 _OUT_OF_MEMORY = "OOMKilled"
 _STOPPED = (137, 143)
 """Exit codes of programs that were told to end, or made to."""
@@ -51,22 +49,9 @@ def reports(pairs: Iterable[ReplicaPod]) -> Reports:
     found: Reports = {}
     for one in pairs:
         for end in _ends(one.pod):
-            if (report := report_of(end.message)) is not None:
+            if (report := lastwords.report(end.message)) is not None:
                 found[one.replica.name, one.replica.attempt] = report
     return found
-
-
-def report_of(message: str) -> Report | None:
-    """Reads the last words of a rank, as the runtime writes them."""
-    told = lastwords.read(message)
-    if told is None:
-        return None
-    if told.time is None:
-        return Report(told.asked, lost=told.lost)
-    lines = [line for line in told.traceback.splitlines() if line.strip()]
-    last = next((line for line in reversed(lines) if _CHAINED.fullmatch(line)), lines[-1] if lines else "")
-    kind, _, said = last.partition(": ")
-    return Report(told.asked, ReportedError(kind, said, told.traceback, told.time))
 
 
 def what_of(lines: Iterable[str]) -> str:
@@ -75,7 +60,7 @@ def what_of(lines: Iterable[str]) -> str:
     for line in lines:
         if line.startswith("Traceback (most recent call last)"):
             inside = True
-        elif inside and line[:1].isalpha() and _CHAINED.fullmatch(line):
+        elif inside and line[:1].isalpha() and lastwords.error_line(line):
             found, inside = line, False
     return found
 

@@ -40,7 +40,7 @@ def view(run: RunDirectory) -> JobView:
     context, job, status = run.context(), run.desired().job, run.status()
     found = explained(run)
     head = _summary(run, here, context, job, status)
-    if found is not None and status.phase in (Phase.FAILED, Phase.RESTARTING):
+    if found is not None and status.blame is None and status.phase in (Phase.FAILED, Phase.RESTARTING):
         head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
     if status.phase is Phase.RUNNING and not head.why:
         head = replace(head, why=stalling.hint(run, time.time()))
@@ -69,9 +69,9 @@ def explained(run: RunDirectory) -> Diagnosis | None:
     return _with_lines(run, diagnosis.diagnose(_evidence(run)))
 
 
-def restarted(run: RunDirectory) -> Diagnosis | None:
-    """Why the run was last started anew, even if it has ended since."""
-    return _with_lines(run, diagnosis.restarted(_evidence(run)))
+def restarted(run: RunDirectory, attempt: int | None = None) -> Diagnosis | None:
+    """Why an attempt of the run was begun, by default the last one, even if it has ended since."""
+    return _with_lines(run, diagnosis.restarted(_evidence(run), attempt))
 
 
 def _evidence(run: RunDirectory) -> Evidence:
@@ -169,7 +169,7 @@ def leading_command(job: Job) -> tuple[str, ...]:
     return (*chosen.container.command, *chosen.container.args) if chosen else ()
 
 
-def why(id: str, status: Status, host: str, is_here: bool) -> str:
+def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float) -> str:
     """Why a job is not simply running, in a sentence; empty if there is nothing to say."""
     match status.phase:
         case Phase.QUEUED:
@@ -178,7 +178,9 @@ def why(id: str, status: Status, host: str, is_here: bool) -> str:
             return f"stopped; `bireme resume {id}` goes on"
         case Phase.FAILED:
             condition = status.condition(ConditionType.FAILED)
-            return condition.message if condition else ""
+            stated = condition.message if condition else ""
+            crashed = diagnosis.cause(job, status)
+            return f"{crashed}{diagnosis.tries(job, status)}" if crashed else stated
         case Phase.SUCCEEDED:
             return ""
         case phase:
@@ -186,8 +188,23 @@ def why(id: str, status: Status, host: str, is_here: bool) -> str:
                 return f"tries again: {status.trouble}"
             if phase is Phase.RESTARTING:
                 condition = status.condition(ConditionType.RESTARTING)
-                return condition.message if condition else ""
+                stated = condition.message if condition else ""
+                return f"{_next_try(status, now)}{diagnosis.cause(job, status) or stated}"
             return "" if is_here else f"runs on {host}"
+
+
+def _next_try(status: Status, now: float) -> str:
+    """When the next attempt begins, or the next replica that fell is replaced."""
+    gang = status.retries.get("")
+    if gang is not None:
+        wait = gang.not_before - now
+        return f"attempt {status.attempt + 1}{f' in {_seconds(wait)}' if wait > 0 else ''}: "
+    waits = [one.not_before - now for one in status.retries.values() if one.not_before > now]
+    return f"again in {_seconds(min(waits))}: " if waits else ""
+
+
+def _seconds(wait: float) -> str:
+    return f"{max(1, round(wait))} s" if wait < 90 else f"{round(wait / 60)} min"
 
 
 def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, status: Status) -> JobSummary:
@@ -214,7 +231,7 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
         is_here=is_here,
         has_runner=has_runner,
         expired=status.expired,
-        why=why(id, status, context.machine.host, is_here),
+        why=why(id, job, status, context.machine.host, is_here, time.time()),
     )
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from bireme.core.reconcile import reconcile
 from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.job import CleanPods, Kind, Restart, RunPolicy, Unit
-from bireme.model.replicas import Fault, Observation, Waiting
+from bireme.model.replicas import Fault, Observation, Told, Waiting
 from bireme.model.status import ConditionType, Counts, Phase, Status
 from tests.unit import build
 from tests.unit.core.world import (
@@ -207,7 +207,7 @@ def test_a_pod_that_is_unreachable_keeps_a_work_queue_from_being_over() -> None:
 def test_work_that_is_on_no_disk_is_told_beside_the_success() -> None:
     world = World(workers())
     world.look(running("worker-0"), running("worker-1"))
-    lost = replace(succeeded("worker-0"), lost="saved no checkpoint: all 3 saves failed\x1b[2J")
+    lost = replace(succeeded("worker-0"), told=Told(lost="saved no checkpoint: all 3 saves failed\x1b[2J"))
 
     decision = world.look(lost, succeeded("worker-1"), at=4.0)
 

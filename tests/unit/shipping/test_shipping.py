@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from bireme import errors
-from bireme.backends.kubernetes import folders, shipping, starting
+from bireme.backends.kubernetes import folders, lastwords, shipping, starting
 from bireme.backends.kubernetes.shipping import PART, Parcel
-from bireme.sdk import podlives
 
 MANIFEST: dict[str, Any] = {
     "kind": "PyTorchJob",
@@ -158,7 +157,7 @@ def test_an_error_is_told_in_the_termination_log_as_a_person_reads_it(tmp_path: 
 
     assert ended.returncode == 1
     assert ended.stderr.endswith("ValueError: no such file\n")
-    report = podlives.report_of(log.read_text())
+    report = lastwords.report(log.read_text())
     assert report is not None
     assert report.error is not None
     assert (report.error.type, report.error.message) == ("ValueError", "no such file")
@@ -178,7 +177,7 @@ def test_work_that_is_on_no_disk_is_told_in_the_termination_log(tmp_path: Path) 
     ended = _run(_parcel(code), tmp_path, "python", "train.py", BIREME_LAST_WORDS=str(log))
 
     assert ended.returncode == 0
-    report = podlives.report_of(log.read_text())
+    report = lastwords.report(log.read_text())
     assert report is not None
     assert report.error is None
     assert report.lost.startswith("saved no checkpoint: the save of step 7 failed: ")
@@ -194,7 +193,7 @@ def test_a_long_traceback_keeps_its_end(tmp_path: Path) -> None:
     _run(_parcel(code), tmp_path, "python", "train.py", BIREME_LAST_WORDS=str(log))
 
     assert len(log.read_bytes()) < 4096
-    report = podlives.report_of(log.read_text())
+    report = lastwords.report(log.read_text())
     assert report is not None
     assert report.error is not None
     assert report.error.line == "ZeroDivisionError: division by zero"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from bireme.backends.kubernetes import labels, schedtroubles
+from bireme.backends.kubernetes import labels, lastwords, schedtroubles
 from bireme.backends.kubernetes.views import ContainerStatus, Node, Pod, Terminated
 
 NO_TRACE = "ContainerStatusUnknown"
@@ -162,7 +162,8 @@ def _ended(pod: Pod, name: str, end: Terminated, logs: str) -> str:
         return f"{kind} {name} used more than {of_limit}; raise resources.limits.memory, or use less"
     if end.reason in NOT_STARTED:
         return _not_started(kind, name, end.message)
-    said = f": {_last_line(end.message)}" if end.message.strip() else ""
+    words = lastwords.without(end.message).strip()
+    said = f": {_last_line(words)}" if words else ""
     return f"{kind} {name} {_how(end)}{said}; see {logs}"
 
 

@@ -16,7 +16,7 @@ from bireme.backends.kubernetes.views import (
     Terminated,
     seconds,
 )
-from bireme.model.replicas import Loss, Replica, ReplicaPhase
+from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
 
 ABANDON_AFTER = 5.0
 """Seconds past its due end after which a pod on a lost node is given up."""
@@ -50,16 +50,9 @@ def replica(pod: Pod, node: Node | None, now: float) -> Replica:
         message=trouble.message,
         node=pod.spec.nodeName,
         address=pod.status.podIP,
-        lost=_lost(pod) if phase is ReplicaPhase.SUCCEEDED else "",
+        told=_told(pod) if phase in (ReplicaPhase.FAILED, ReplicaPhase.SUCCEEDED) else Told(),
         attempt_told=attempt is not None,
     )
-
-
-def _lost(pod: Pod) -> str:
-    """What the script of a pod that ended well could not save."""
-    ends = (one.state.terminated for one in pod.status.containerStatuses)
-    words = (lastwords.read(one.message) for one in ends if one is not None and one.message)
-    return next((one.lost for one in words if one is not None and one.lost), "")
 
 
 def _foreseen(pod: Pod) -> Pod:
@@ -133,6 +126,12 @@ def _last_end(status: ContainerStatus | None) -> Terminated | None:
     end = status.state.terminated or status.lastState.terminated
     # A kubelet that found no trace of a container made its exit code up.
     return None if end is not None and end.reason == podtroubles.NO_TRACE else end
+
+
+def _told(pod: Pod) -> Told:
+    name = podtroubles.main_container(pod)
+    main = _last_end(next((one for one in pod.status.containerStatuses if one.name == name), None))
+    return lastwords.told(main.message) if main is not None else Told()
 
 
 def _restarts(pod: Pod) -> int:

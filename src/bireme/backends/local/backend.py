@@ -21,6 +21,7 @@ from bireme.backends.local.launch import Launcher
 from bireme.backends.local.processes import Program
 from bireme.backends.local.programs import LOOPBACK, Placed, Site
 from bireme.backends.local.replica import ReplicaRun
+from bireme.backends.local.telling import Telling
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
 from bireme.model.job import Job
 from bireme.model.pods import GPU_SUFFIXES
@@ -74,6 +75,8 @@ class LocalBackend:
         self._admission: Admission | None = None
         self._grant: Grant | None = None
         self._agents: AgentServer | None = None
+        self._began: dict[str, float] = {}
+        self._telling = Telling(site.folder)
 
     def recover(self) -> None:
         """Learn from the journal what an earlier runner left, and end what is still alive of it."""
@@ -105,7 +108,10 @@ class LocalBackend:
         return self._admission is not None
 
     def replicas(self) -> list[Replica]:
-        return [one.replica() for one in self._left.values()] + [one.replica() for one in self._runs.values()]
+        left = [self._telling.add(one.replica(), one.began.at) for one in self._left.values()]
+        return left + [
+            self._telling.add(one.replica(), self._began[one.placed.uid]) for one in self._runs.values()
+        ]
 
     def pids(self) -> dict[str, dict[str, int]]:
         return {name: run.pids for name, run in self._runs.items()}
@@ -197,6 +203,7 @@ class LocalBackend:
         placed = Placed(action, uid, self._devices(job, action))
         run = ReplicaRun(placed, self._site, self._launcher, self._cgroups, self.journal, self._changed)
         self._runs[action.replica] = run
+        self._began[uid] = began.at
         self._tasks.create_task(run.live())
 
     def _devices(self, job: Job, action: Start) -> tuple[str, ...] | None:

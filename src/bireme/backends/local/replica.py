@@ -8,9 +8,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
-
-import msgspec
 
 from bireme import errors
 from bireme.backends.local import cgroups, processes, programs
@@ -22,7 +19,6 @@ from bireme.backends.local.programs import Placed, Site
 from bireme.backends.local.pump import Pump, Sink
 from bireme.core import podenv, podlife
 from bireme.core.podlife import ContainerState, InPlace, Life
-from bireme.model.decoding import DAMAGED
 from bireme.model.pods import Container
 from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
@@ -65,7 +61,6 @@ class ReplicaRun:
         self._groups: dict[str, Group | None] = {}
         self._life = Life(ReplicaPhase.PENDING)
         self._loss, self._reason, self._message = Loss.CRASH, "", ""
-        self._lost = ""
         self._stopping = False
         self._woken = asyncio.Event()
 
@@ -86,7 +81,6 @@ class ReplicaRun:
             exit_code=life.exit_code,
             reason=self._reason,
             message=self._message,
-            lost=self._lost,
         )
 
     @property
@@ -227,8 +221,6 @@ class ReplicaRun:
             pump.finish()
         sink.close()
         self._explain(container, code, group)
-        if container.name == self.placed.start.main:
-            self._lost = _lost(self._site.folder / "reports" / f"{self._label}.json") if code == 0 else ""
         code = 137 if code == EVICTED else code
         del self._running[container.name]
         self._states[container.name] = podlife.ended(self._states[container.name], code, time.monotonic())
@@ -247,8 +239,7 @@ class ReplicaRun:
         if memory is not None:
             self._reason = "OOMKilled"
             self._message = (
-                f"container {container.name} was out of memory: it may use {show_memory(memory.limit)} "
-                f"and used {show_memory(memory.peak)}"
+                f"out of memory: it may use {show_memory(memory.limit)} and used {show_memory(memory.peak)}"
             )
         if code and not self._reason:
             self._reason = "Error"
@@ -310,15 +301,3 @@ class ReplicaRun:
                 cgroups.kill_all(group)
                 group.remove()
         self._groups.clear()
-
-
-class _Report(msgspec.Struct, frozen=True):
-    lost: str = ""
-
-
-def _lost(report: Path) -> str:
-    """What a script says that it could not save; a program that leaves no report says nothing."""
-    try:
-        return msgspec.json.decode(files.read(report), type=_Report).lost
-    except (OSError, *DAMAGED):
-        return ""

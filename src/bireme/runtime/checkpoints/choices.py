@@ -14,7 +14,7 @@ import re
 import threading
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional
 
-from ..script.complaints import Complaint
+from ..script.complaints import Passing
 from . import layout, marks
 from .owning import Seen
 from .values import Owner
@@ -138,7 +138,7 @@ class Meeting:
         what = f"rank 0 has not said within {limit:.0f} s which checkpoint it restores"
         hint = "every rank must call restore, with a place for checkpoints that all ranks share"
         if self._can_be_told():
-            raise Complaint(what, hint)
+            raise Passing(what, hint)
         self._tell(f"{what}; {hint}. This rank goes by what it sees in {self._store.where}")
 
     def _can_be_told(self) -> bool:

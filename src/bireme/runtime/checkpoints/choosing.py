@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from ..script.complaints import Complaint
+from ..script.complaints import Complaint, Passing
 from . import reading
 from .choices import Choice, Meeting
 from .layout import Head, Sheet
@@ -75,7 +75,7 @@ class Chooser:
         for _ in pauses(self.shelf, _NOTICED):
             choice = (why and self.meeting.again()) or choice
             if choice.why_not:
-                raise Complaint(f"rank 0 cannot restore: {choice.why_not}")
+                raise Passing(f"rank 0 cannot restore: {choice.why_not}")
             if not choice.name:
                 yield None
                 return
@@ -89,7 +89,7 @@ class Chooser:
                     yield opened
                     return
                 why = "it is not the one that rank 0 has read"
-        raise Complaint(
+        raise Passing(
             f"rank 0 restores {choice.name}, which this rank cannot read: {why}",
             "every rank needs the same place for checkpoints",
         )
@@ -113,7 +113,7 @@ class Chooser:
                     return
         if not self.gang.agree(not unread):
             # To begin anew because of it would throw the work away.
-            raise Complaint(
+            raise Passing(
                 f"the checkpoints in {self.shelf.where} cannot be read: {(unread or ['by another rank'])[0]}",
                 "restart when they can, or choose another place to begin anew",
             )

@@ -11,7 +11,7 @@ import shutil
 import threading
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
-from ..script.complaints import Complaint
+from ..script.complaints import Complaint, Passing
 from . import (
     agreeing,
     arrays,
@@ -66,6 +66,8 @@ class Checkpoints:
         self._is_meant = False
         self._division = ""
         self._saves = Saves()
+        self.on_saved: Callable[[int], None] = lambda step: None
+        """Called in the background, by rank 0, with the step of each checkpoint that is complete."""
 
     @property
     def lost(self) -> str:
@@ -131,7 +133,7 @@ class Checkpoints:
                 return found
         except OSError as error:
             # To begin anew because the place cannot be reached just now would throw the work away.
-            raise Complaint(
+            raise Passing(
                 f"the checkpoints in {shelf.where} cannot be read: {error.strerror or error}",
                 "restart when they can, or choose another place to begin anew",
             ) from error
@@ -215,6 +217,7 @@ class Checkpoints:
             assert self._ownership is not None
             self._lead(load, self._ownership)
             self._saves.worked(load.step)
+            self.on_saved(load.step)
             self._retain(self._ownership.generation)
         except OSError as error:
             if self._ownership is not None and self._is_lost(self._ownership):

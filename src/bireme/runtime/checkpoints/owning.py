@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Optional, Protocol
 
-from ..script.complaints import Complaint
+from ..script.complaints import Complaint, Passing
 from . import marks
 from .marks import Mark, Verdict
 from .values import Owner
@@ -199,14 +199,14 @@ def take(
                 f"{of.where} held the checkpoints of run {seen.mark.shown_run}; from now on it is this run's"
             )
         return Ownership(of, taken, lock)
-    raise Complaint(f"several processes want to write into {of.where}", "give each run a place of its own")
+    raise Passing(f"several processes want to write into {of.where}", "give each run a place of its own")
 
 
 def refusal(where: str, mark: Mark, owner: Owner, age: Optional[float] = None) -> Complaint:
     """What is said to a process that finds another one writing, which has renewed its mark `age` s ago."""
     who = "another process of this run" if mark.run == owner.run else f"run {mark.shown_run}"
     seen = "" if age is None else f", alive {age:.0f} s ago"
-    return Complaint(
+    return Passing(
         f"{where} is being written by {who} ({mark.who}{seen})",
         "give each run a place of its own, or end the other one",
     )

@@ -119,6 +119,17 @@ def is_large(payload: bytes) -> bool:
     return payload[:1] != b"" and _HEAD.unpack_from(payload)[0] in (_IMAGE, _HISTOGRAM)
 
 
+def step_of(payload: bytes) -> Optional[int]:
+    """The step of scalars, whose names need not be known for it; None for any other record."""
+    try:
+        kind, count = _HEAD.unpack_from(payload)
+        if kind != _SCALARS:
+            return None
+        return int(_STEP_AND_TIME.unpack_from(payload, _HEAD.size + 4 * count)[0])
+    except struct.error:
+        return None
+
+
 class Decoder:
     """Turns payloads into records, in the order in which they were written."""
 

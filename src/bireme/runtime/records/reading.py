@@ -8,9 +8,10 @@ import stat
 import zlib
 from typing import Iterator, List, NamedTuple, Tuple
 
-from .layout import ALIGNMENT, FRAME, LARGEST, MAGIC, Decoder, Record, is_large
+from .layout import ALIGNMENT, FRAME, LARGEST, MAGIC, Decoder, Record, is_large, step_of
 
 _BLOCK = 1 << 20
+_TAIL = 1 << 16
 _NAME = re.compile(r"([0-9]+)-([0-9]+)(?:-([0-9]+))?\.records")
 
 
@@ -122,3 +123,49 @@ def frames(fd: int, offset: int) -> Iterator[Tuple[bytes, int]]:
             return  # so much was asked for: the file ends within the frame
         wanted = max(_BLOCK, needed)
         offset += at
+
+
+def last_step(path: str) -> int:
+    """The last step whose numbers are in a file, or -1; only the end of the file is read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return -1
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return -1
+        end = _end_of_content(fd)
+        begin = max(len(MAGIC), end - _TAIL)
+        begin -= begin % ALIGNMENT
+        return max(_steps(os.pread(fd, end - begin + _TAIL, begin)), default=-1)
+    except OSError:
+        return -1
+    finally:
+        os.close(fd)
+
+
+def _end_of_content(fd: int) -> int:
+    """Where the last byte is that is not zero: room for more is made ahead."""
+    end = os.fstat(fd).st_size
+    while end > 0:
+        begin = max(0, end - _BLOCK)
+        content = os.pread(fd, end - begin, begin).rstrip(b"\0")
+        if content:
+            return begin + len(content)
+        end = begin
+    return 0
+
+
+def _steps(data: bytes) -> Iterator[int]:
+    """The steps of the scalars in a piece of a file that may begin within a frame."""
+    at = 0
+    while at + FRAME.size <= len(data):
+        checksum, length = FRAME.unpack_from(data, at)
+        end = at + FRAME.size + length
+        if not 0 < length <= len(data) - at or zlib.crc32(data[at + FRAME.size : end]) != checksum:
+            at += ALIGNMENT
+            continue
+        step = step_of(data[at + FRAME.size : end])
+        if step is not None:
+            yield step
+        at = end + -end % ALIGNMENT

@@ -12,5 +12,9 @@ class Complaint(Exception):
         self.hint = hint
 
 
+class Passing(Complaint):
+    """Something that may be otherwise at the next try: a place that does not answer, another one at work."""
+
+
 class NotFinite(Complaint):
     """A reported value is not a number, or infinite, and the run was asked to stop then."""

@@ -100,6 +100,7 @@ class Run:
         self._is_checked = False
         """Whether the parts of the first `save` were looked at, due or not."""
         self._closed = False
+        self._reported = -1
 
     # --- Who am I -----------------------------------------------------------------------------------------
 
@@ -152,6 +153,7 @@ class Run:
     def report(self, step: int, **scalars: Values) -> None:
         """Records numbers of a step: microseconds, never blocks, survives a kill as soon as it returned."""
         self._recorder.scalars(step, scalars)
+        self._reported = step
         # Without what they were computed from: that would stay in memory until the next report.
         self._last = {name: x if x.__class__ is float else _detached(x) for name, x in scalars.items()}
         if self._recorder.not_finite is not None and self._settings.stop_on_nan:
@@ -291,6 +293,8 @@ class Run:
         if self._closed:
             return
         self._closed = True
+        if has_failed and self._reported >= 0:
+            notes.tell_far(step=int(self._reported))
         if self._steps is not None:
             self._steps.close()
         if self._checkpoints is not None:
@@ -343,7 +347,9 @@ class Run:
         # What does not train has no part in what the ranks do together.
         world_size = place.world_size if place.trains else 1
         owner = Owner(place.run or where, place.rank, world_size, place.attempt, place.launch)
-        return Checkpoints(where, owner, self._settings.keep, self._tell)
+        made = Checkpoints(where, owner, self._settings.keep, self._tell)
+        made.on_saved = lambda step: notes.note_saved(place.folder, place.attempt, step)
+        return made
 
     def _find(self, parts: Mapping[str, Any]) -> Optional[Restored]:
         found = self._keeping().restore(dict(parts))

@@ -1,0 +1,75 @@
+"""Which errors another attempt would not change, and which say nothing about the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+from bireme.core import unchanging
+from bireme.model.replicas import Told
+
+ARGPARSE = "/usr/lib/python3.11/argparse.py:2617"
+SCRIPT = "/work/train.py:3"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Told("SyntaxError", "invalid syntax (train.py, line 3)"),
+        Told("IndentationError", "unexpected indent"),
+        Told("ModuleNotFoundError", "No module named 'torhc'", SCRIPT),
+        Told("ImportError", "cannot import name 'nope' from 'torch'", SCRIPT),
+        Told("SystemExit", "2", ARGPARSE),
+        Told("SystemExit", "unrecognized arguments: --bogus", ARGPARSE),
+        Told("SystemExit", "2", "/env/site-packages/click/core.py:1442"),
+        Told("SystemExit", "/usr/bin/python: No module named nosuch", "<frozen runpy>:194"),
+        Told("SystemExit", "/usr/bin/python: No module named nosuch", "/usr/lib/python3.9/runpy.py:200"),
+        Told("FileNotFoundError", "[Errno 2] No such file or directory: '/work/train.py'"),
+        Told("bireme.runtime.script.complaints.Complaint", "model is not in checkpoint step-0", SCRIPT),
+    ],
+    ids=lambda told: f"{told.type}-{told.message[:12]}",
+)
+def test_it_is_the_same_in_every_attempt(told: Told) -> None:
+    assert unchanging.is_unchanging(told)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Told(),
+        Told("ValueError", "no", SCRIPT),
+        Told("SystemExit", "2", SCRIPT),
+        Told("SystemExit", "1", ARGPARSE),
+        Told("FileNotFoundError", "[Errno 2] No such file or directory: '/data/x'", SCRIPT),
+        Told("bireme.runtime.script.complaints.Passing", "the checkpoints cannot be read", SCRIPT),
+        Told("SyntaxErrorOfMine", "", SCRIPT),
+    ],
+    ids=lambda told: f"{told.type}-{told.message[:12]}",
+)
+def test_it_may_be_otherwise_next_time(told: Told) -> None:
+    assert not unchanging.is_unchanging(told)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Told("ConnectionRefusedError", "[Errno 111] Connection refused", SCRIPT),
+        Told("requests.exceptions.ReadTimeout", "", SCRIPT),
+        Told("torch.distributed.DistNetworkError", "The client socket has failed", SCRIPT),
+        Told("RuntimeError", "[gloo/transport/tcp/pair.cc:534] Connection closed by peer", SCRIPT),
+        Told("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 GiB", SCRIPT),
+        Told("OSError", "[Errno 5] Input/output error", SCRIPT),
+        Told("SystemExit", "3", SCRIPT),
+        Told(),
+    ],
+    ids=lambda told: f"{told.type}-{told.message[:12]}",
+)
+def test_what_comes_from_outside_has_no_signature(told: Told) -> None:
+    assert unchanging.signature(told) == ""
+
+
+def test_the_same_error_at_another_place_is_another_error() -> None:
+    here = Told("ValueError", "no", SCRIPT)
+
+    assert unchanging.signature(here) == unchanging.signature(Told("ValueError", "no", SCRIPT, time=9.0))
+    others = (Told("ValueError", "no", "x.py:4"), Told("ValueError", "yes", SCRIPT), Told("KeyError", "no"))
+    assert unchanging.signature(here) not in {unchanging.signature(one) for one in others}
