@@ -26,6 +26,8 @@ class Auditor:
         self._done: set[tuple[str, int]] = set()
         """Name and attempt of those who were seen to have succeeded."""
         self._faults = False
+        self._told: dict[int, set[tuple[str, str, str]]] = {}
+        """The errors that were told, by attempt."""
 
     def check_losses(self, before: Status, decision: Decision, seen: Observation, job: Job) -> None:
         """Each loss that this look brought is counted; only where the user does not change the scale."""
@@ -51,12 +53,14 @@ class Auditor:
             return
         policy = job.policy
         late = policy.deadline is not None and now >= (after.started or 0.0) + policy.deadline
-        spent = policy.backoff_limit is not None and after.crashes > policy.backoff_limit
+        crashes = after.crashes - after.progress.crashes
+        spent = policy.backoff_limit is not None and crashes > policy.backoff_limit
         need(
             late
             or spent
-            or after.evictions > policy.eviction_limit
+            or after.evictions - after.progress.evictions > policy.eviction_limit
             or self._faults
+            or (job.unit is Unit.GANG and self._is_in_vain(after))
             or any(self._stays_lost(job, after, name) for name in self._names(job)),
             f"the job failed for nothing: {after.conditions[-1].message}",
         )
@@ -81,6 +85,15 @@ class Auditor:
                 self._done.add((one.name, one.attempt))
             if one.phase is FAILED and one.loss is Loss.CRASH and not one.stopping:
                 self._fallen[one.name, one.attempt] = one.exit_code
+                if one.told.type:
+                    error = (one.told.type, one.told.message, one.told.place)
+                    self._told.setdefault(one.attempt, set()).add(error)
+
+    def _is_in_vain(self, after: Status) -> bool:
+        """Whether the error of the last attempt is one that cannot change, or was told before."""
+        last = self._told.get(after.attempt, set())
+        earlier = {one for attempt, told in self._told.items() if attempt < after.attempt for one in told}
+        return bool(last & earlier) or any(kind == "SyntaxError" for kind, _, _ in last)
 
     def _newly_lost(self, current: dict[str, Replica], status: Status) -> set[str]:
         lost = set()

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from msgspec.structs import replace
+
 from bireme.core import podlife
 from bireme.core.podlife import ContainerState, InPlace
 from bireme.model.decisions import Start
-from bireme.model.replicas import Loss, Replica, ReplicaPhase
+from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
 from tests.simulation.clock import Clock
 from tests.simulation.profiles import Profile
 
 CODES = (1, 2, 127, 134, 137, 139, 143, 255)
 """Exit codes of programs that crash."""
+ERRORS = (
+    Told("SyntaxError", "invalid syntax"),
+    Told("ValueError", "no", "train.py:3"),
+    Told("ValueError", "no", "train.py:3"),
+    Told("KeyError", "'x'", "train.py:9"),
+    Told("RuntimeError", "Connection closed by peer", "train.py:9"),
+)
+"""What programs tell that crash."""
 HANGING = 1e9
 """Seconds until a program ends that never does."""
 
@@ -36,6 +46,7 @@ class Body:
         self.crashes = 0
         """Programs that ended and were or should have been started again."""
         self.endless = False
+        self.told = Told()
 
     @property
     def alive(self) -> bool:
@@ -64,6 +75,7 @@ class Body:
             restarts=self.restarts,
             loss=self.loss,
             exit_code=self.exit_code,
+            told=self.told if phase is ReplicaPhase.FAILED else Told(),
             node=str(self.node),
         )
 
@@ -122,9 +134,19 @@ class Kubelet:
             name in body.states and body.states[name].running for name in self._names(body)
         )
         body.crashes = max(body.crashes, life.restarts + (life.phase is ReplicaPhase.FAILED))
+        if life.phase is ReplicaPhase.FAILED and self._profile.tells:
+            body.told = self._last_words()
         self._changed(body)
         if life.phase is ReplicaPhase.PENDING and life.start:
             self._clock.after(0.1, lambda: self._advance(body))  # A sidecar runs: the next one may start.
+
+    def _last_words(self) -> Told:
+        """What a program tells that crashed: perhaps its error, and perhaps how far it has come."""
+        rng, now = self._rng, self._clock.now
+        error = rng.choice(ERRORS) if rng.random() < self._profile.tells else Told()
+        step = int(now) if rng.random() < 0.3 else -1
+        saved = int(now) // 50 if rng.random() < 0.3 else -1
+        return replace(error, time=now, step=step, saved=saved)
 
     def _run(self, body: Body, name: str) -> None:
         """A program runs for a while, and what comes of it is drawn now."""

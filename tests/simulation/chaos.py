@@ -64,6 +64,8 @@ class Chaos:
                 self._suspend(not self._place.job.policy.suspend)
             case Misfortune.SCALE:
                 self._place.edit(jobs.scaled(self._rng, self._place.job))
+            case Misfortune.RESUME:
+                self._resume()
             case Misfortune.JUMP:
                 # A job is never hidden early, so a time to live may be stretched by as much as a day.
                 back = -300.0 if self._place.job.policy.ttl is not None else -86_400.0
@@ -93,6 +95,11 @@ class Chaos:
     def _suspend(self, suspend: bool) -> None:
         job = self._place.job
         self._place.edit(replace(job, policy=replace(job.policy, suspend=suspend)))
+
+    def _resume(self) -> None:
+        """The user lets the job go on, perhaps after its failure, and perhaps for nothing."""
+        job = self._place.job
+        self._place.edit(replace(job, policy=replace(job.policy, resumes=job.policy.resumes + 1)))
 
     def _pause(self) -> float:
         return self._rng.expovariate(1 / self._profile.pause)

@@ -20,6 +20,7 @@ class Misfortune(StrEnum):
     SUSPEND = "suspend"
     SCALE = "scale"
     JUMP = "jump"
+    RESUME = "resume"
 
 
 class Profile(Struct, frozen=True):
@@ -56,6 +57,8 @@ class Profile(Struct, frozen=True):
     nodes: int
     quota: int
     """Replicas that may live at a time, where that is limited; 0 means any number."""
+    tells: float = 0.0
+    """Probability that a program which crashes tells its error."""
 
     @property
     def counts_exactly(self) -> bool:
@@ -92,4 +95,5 @@ def draw(rng: Random) -> Profile:
         finalizers=rng.random() < 0.5,
         nodes=rng.choice((1, 2, 3)),
         quota=rng.choice((0, 0, 0, 0, 1, 2, 3)),
+        tells=some(0.3, 1.0),
     )

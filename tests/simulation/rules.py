@@ -6,7 +6,7 @@ from bireme import kinds
 from bireme.model.decisions import Abandon, Action, Admit, Release, Start, Stop
 from bireme.model.job import Job, Unit
 from bireme.model.replicas import Granted, Observation, ReplicaPhase
-from bireme.model.status import ConditionType, Status
+from bireme.model.status import ConditionType, Phase, Status
 from tests.simulation.bodies import Body
 
 FIRST_WAIT = 0.999
@@ -35,6 +35,8 @@ class Ledger:
         self.crashes = 0
         self.taken: set[str] = set()
         """Uids of those whom something other than their own exit and our own wish befell."""
+        self.scales: dict[int, dict[str, int]] = {}
+        """The size with which each attempt began."""
         self._crashes: dict[str, int] = {}
 
     def note(self, body: Body) -> None:
@@ -56,6 +58,8 @@ class Ledger:
 def check_record(ledger: Ledger, job: Job, before: Status, after: Status) -> None:
     """A status is about to be written on top of another."""
     _check_conditions(after)
+    if before.completed is not None and _is_called_back(ledger, job, before, after):
+        return
     if before.completed is not None:
         _check_final(before, after)
         return
@@ -66,11 +70,15 @@ def check_record(ledger: Ledger, job: Job, before: Status, after: Status) -> Non
     need(after.evictions <= ledger.evictions, f"{after.evictions} evictions counted of {ledger.evictions}")
     if before.holds(ConditionType.SUSPENDED) and not after.holds(ConditionType.SUSPENDED):
         ledger.resumes += before.started is not None
+    elif job.unit is Unit.GANG and before.scale not in ({}, scale(job)):
+        losses = after.crashes + after.evictions - before.crashes - before.evictions
+        ledger.resumes += max(0, after.attempt - before.attempt - losses)
     independent = kinds.module(job.kind).INDEPENDENT
     for name in after.done:
         truly = any(one == name and (independent or at == before.attempt) for one, at in ledger.succeeded)
         need(truly, f"{name} is done although it never succeeded")
     _check_budgets(job, after)
+    _check_progress(job, before, after)
     if job.unit is Unit.GANG:
         _check_gang(ledger, after)
 
@@ -127,6 +135,22 @@ def _check_conditions(status: Status) -> None:
     need(not (running and (won or lost)), "final and running")
 
 
+def scale(job: Job) -> dict[str, int]:
+    return {one.name: one.replicas for one in job.roles}
+
+
+def _is_called_back(ledger: Ledger, job: Job, before: Status, after: Status) -> bool:
+    """Whether a job that failed goes on, which only its user may wish; its next attempt costs nothing."""
+    if after.attempt == before.attempt:
+        return False
+    need(before.phase is Phase.FAILED, "a job goes on that has not failed")
+    need(job.policy.resumes > before.resumes, "a job goes on although nobody wished it to")
+    need(after.attempt == before.attempt + 1, "attempts go up one by one")
+    need((after.crashes, after.evictions) == (before.crashes, before.evictions), "a loss is counted late")
+    ledger.resumes += after.attempt - after.crashes - after.evictions - ledger.resumes
+    return True
+
+
 def _check_final(before: Status, after: Status) -> None:
     for name in Status.__struct_fields__:
         if name not in MUTABLE_AFTER_END:
@@ -137,8 +161,20 @@ def _check_budgets(job: Job, status: Status) -> None:
     if status.completed is not None or status.holds(ConditionType.SUSPENDED):
         return
     limit = job.policy.backoff_limit
-    need(limit is None or status.crashes <= limit, f"{status.crashes} crashes, {limit} are forgiven")
-    need(status.evictions <= job.policy.eviction_limit, f"{status.evictions} evictions are too many")
+    crashes = status.crashes - status.progress.crashes
+    evictions = status.evictions - status.progress.evictions
+    need(limit is None or crashes <= limit, f"{crashes} crashes, {limit} are forgiven")
+    need(evictions <= job.policy.eviction_limit, f"{evictions} evictions are too many")
+
+
+def _check_progress(job: Job, before: Status, after: Status) -> None:
+    """The budget is refilled by getting further, and by nothing else."""
+    was, now = before.progress, after.progress
+    need(was.step <= now.step and was.saved <= now.saved, "progress is never taken back")
+    if now != was:
+        need(job.unit is Unit.GANG, "a replica's crashes are forgiven by its policy alone")
+        need((now.step, now.saved) != (was.step, was.saved), "a budget is refilled without progress")
+        need(after.crashes + after.evictions > before.crashes + before.evictions, "nothing was lost")
 
 
 def _check_gang(ledger: Ledger, status: Status) -> None:
@@ -157,6 +193,9 @@ def _check_start(ledger: Ledger, job: Job, status: Status, admission: object, st
     for one in ledger.living():
         need(one.name != name, f"{name} starts while {one.uid} lives")
         need(one.attempt == start.attempt, f"attempt {start.attempt} starts while {one.uid} lives")
+    if job.unit is Unit.GANG:
+        began = ledger.scales.setdefault(start.attempt, scale(job))
+        need(began == scale(job), f"{name} joins a gang of {began} that is wired without it")
     need(isinstance(admission, Granted), f"{name} starts without admission")
     if isinstance(admission, Granted):
         wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
@@ -171,7 +210,8 @@ def _check_stop(ledger: Ledger, job: Job, status: Status, stop: Stop) -> None:
     if body is None or status.completed is not None or job.policy.suspend:
         return
     if body.attempt != status.attempt:
-        need(stop.grace == 0.0, f"{body.uid} of an older attempt is given time")
+        wished = status.wished == status.attempt
+        need(stop.grace == (None if wished else 0.0), f"{body.uid} of an older attempt has {stop.grace} s")
         return
     wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
     healthy = body.alive and any(one.name == body.name for one in wanted)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from bireme.model.job import Job, Unit
+from bireme.model.job import Job
 from bireme.model.status import Status
 
 
 def exceeded(job: Job, status: Status, now: float) -> str | None:
     """The sentence that ends the job, or None."""
     policy = job.policy
-    crashes, evictions = status.crashes, status.evictions
-    if job.unit is Unit.GANG:
-        # Losses before the last progress are forgiven. Elsewhere all of them count, as the kinds have it.
-        crashes -= status.progress.crashes
-        evictions -= status.progress.evictions
+    # What was lost before the last progress, or before the job was resumed, is forgiven.
+    crashes = status.crashes - status.progress.crashes
+    evictions = status.evictions - status.progress.evictions
     if is_out_of_time(job, status, now):
         return f"Job {job.name} has failed because it was active longer than specified deadline"
     if policy.backoff_limit is not None and crashes > policy.backoff_limit:

@@ -89,7 +89,8 @@ def _fence(status: Status, leaving: list[Replica]) -> Status:
 
 def _grace(status: Status, replica: Replica) -> float | None:
     """Survivors of a lost gang are killed at once: what they still do is lost anyway."""
-    return 0.0 if replica.attempt != status.attempt else None
+    is_lost = replica.attempt != status.attempt and status.wished != status.attempt
+    return 0.0 if is_lost else None
 
 
 class _Muster(Struct, frozen=True):

@@ -23,6 +23,7 @@ from bireme.core import (
     outcome,
     progress,
     restart,
+    scaling,
     suspend,
     trouble,
 )
@@ -42,15 +43,19 @@ def reconcile(job: Job, status: Status, observation: Observation, now: float) ->
         return Decision(status, wake_at=now + LOOK_AGAIN)
     observation = attempts.resolved(status, observation)
     status = conditions.add(status, job, ConditionType.CREATED, f"{job.kind} {job.name} is created.", now)
+    called_back: tuple[Event, ...] = ()
+    if suspend.is_called_back(job, status):
+        status, event = suspend.call_back(job, status, now)
+        called_back = (event,)
     if status.phase.is_final:
         return cleanup.after_end(job, status, observation, now)
-    status = clock.settled(status, now)
+    status = replace(clock.settled(status, now), resumes=job.policy.resumes)
     if job.policy.suspend:
-        return suspend.hold(job, status, observation, now)
+        return _with_events(suspend.hold(job, status, observation, now), called_back)
     if status.holds(ConditionType.SUSPENDED):
         status, event = suspend.lift(job, status, now)
         return _with_events(_advance(job, status, observation, now), (event,))
-    return _advance(job, status, observation, now)
+    return _with_events(_advance(job, status, observation, now), called_back)
 
 
 def _advance(job: Job, status: Status, observation: Observation, now: float) -> Decision:
@@ -58,6 +63,10 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
     module = kinds.module(job.kind)
     status = replace(status, started=now if status.started is None else status.started)
     status = outcome.note_done(job, status, observation)
+    scaled: tuple[Event, ...] = ()
+    if scaling.is_changed(job, status):
+        status, event = scaling.begin_anew(job, status, now)
+        scaled = (event,)
     wanted = module.wanted(job, frozenset(status.done))
     names = frozenset(member.name for member in wanted)
     before = status
@@ -79,13 +88,13 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
         return _finish(job, status, tally, end, observation, now)
 
     status, restarts = restart.apply(replace(view, status=status), now)
-    decision = muster.gather(job, status, observation, now, lost)
+    decision = scaling.note(job, muster.gather(job, status, observation, now, lost))
     if isinstance(verdict, Running) and muster.is_complete(job, decision.status, observation, lost):
         status = conditions.add(decision.status, job, ConditionType.RUNNING, verdict.message, now)
         decision = replace(decision, status=status)
     status, stuck = trouble.note(decision.status, observation, known=view.status.trouble)
     decision = replace(decision, status=status, events=(*decision.events, *stuck))
-    return _with_events(_wake_for_deadline(job, decision), restarts)
+    return _with_events(_wake_for_deadline(job, decision), (*scaled, *restarts))
 
 
 def _end(

@@ -9,7 +9,7 @@ from bireme.core import cleanup, conditions, outcome
 from bireme.model.decisions import Action, Decision, Event, EventType, Release
 from bireme.model.job import Job
 from bireme.model.replicas import Observation
-from bireme.model.status import ConditionType, Counts, Status
+from bireme.model.status import ConditionType, Counts, Phase, Status
 
 
 def hold(job: Job, status: Status, observation: Observation, now: float) -> Decision:
@@ -41,13 +41,39 @@ def lift(job: Job, status: Status, now: float) -> tuple[Status, Event]:
     status = conditions.deny(status, ConditionType.SUSPENDED, reason, message, now)
     began = status.started is not None
     status = next_attempt(job, status) if began else status
-    return replace(status, started=now, retries={}, refusal=None), Event(EventType.NORMAL, reason, message)
+    status = replace(status, started=now, retries={}, refusal=None, blame=None)
+    return status, Event(EventType.NORMAL, reason, message)
+
+
+def is_called_back(job: Job, status: Status) -> bool:
+    """Whether the job has failed and its user wants it to go on."""
+    return status.phase is Phase.FAILED and job.policy.resumes > status.resumes
+
+
+def call_back(job: Job, status: Status, now: float) -> tuple[Status, Event]:
+    """Let a job that failed go on with its next attempt, its time and its budgets begun anew."""
+    reason, message = f"{job.kind}Resumed", f"{job.kind} {job.name} is resumed."
+    spent = replace(status.progress, crashes=status.crashes, evictions=status.evictions)
+    status = conditions.deny_in_place(status, ConditionType.FAILED, reason, now)
+    status = replace(
+        next_attempt(job, status),
+        started=now,
+        completed=None,
+        retries={},
+        refusal=None,
+        blame=None,
+        progress=spent,
+        expired=False,
+    )
+    status = replace(status, wished=status.attempt)
+    status = conditions.add(status, job, ConditionType.RESTARTING, message, now, reason)
+    return status, Event(EventType.NORMAL, reason, message)
 
 
 def next_attempt(job: Job, status: Status) -> Status:
     """The status at the beginning of the next attempt: nothing of it was seen yet."""
     kept = status.done if kinds.module(job.kind).INDEPENDENT else ()
-    return replace(status, attempt=status.attempt + 1, sightings={}, done=kept)
+    return replace(status, attempt=status.attempt + 1, sightings={}, done=kept, scale={})
 
 
 def _nobody_active(job: Job, status: Status) -> dict[str, Counts]:

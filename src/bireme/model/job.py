@@ -13,6 +13,7 @@ RESTART_ANNOTATION = "bireme.io/restart"
 ENVIRONMENT_ANNOTATION = "bireme.io/environment"
 EVICTION_LIMIT_ANNOTATION = "bireme.io/eviction-limit"
 METRICS_ANNOTATION = "bireme.io/metrics"
+RESUMES_ANNOTATION = "bireme.io/resumes"
 
 
 class Kind(StrEnum):
@@ -115,6 +116,8 @@ class RunPolicy(Struct, frozen=True):
     linger: float | None = None
     """Seconds that replicas may outlive a success; None leaves that to `clean_pods` alone."""
     suspend: bool = False
+    resumes: int = 0
+    """How often its user has let it go on; a job that has failed does so when this grows."""
     managed_by: str = ""
     scheduling: Scheduling = Scheduling()
 

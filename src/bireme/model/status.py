@@ -124,6 +124,12 @@ class Status(Struct, frozen=True, omit_defaults=True):
     """The last thing that did not work and is tried again."""
     fence: int = 0
     """The last attempt that began while somebody of an earlier one may still live out of our reach."""
+    scale: dict[str, int] = {}
+    """The size with which the gang of this attempt began, by role; empty before anybody of it was started."""
+    wished: int = 0
+    """The last attempt that began by its user's wish: who is left of the one before is given time to end."""
+    resumes: int = 0
+    """How many of the job's resumptions are heeded."""
     blame: Blame | None = None
     progress: Progress = Progress()
     expired: bool = False

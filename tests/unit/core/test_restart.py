@@ -301,11 +301,10 @@ def test_a_restart_count_that_falls_is_no_loss() -> None:
 
 
 @pytest.mark.parametrize("restart", [Restart.NEVER, Restart.EXIT_CODE])
-@pytest.mark.parametrize("unit", Unit)
 def test_the_remains_of_one_who_was_scaled_away_fail_nothing_when_it_is_wanted_again(
-    restart: Restart, unit: Unit
+    restart: Restart,
 ) -> None:
-    world = at_work(workers(2, restart, unit=unit))
+    world = at_work(workers(2, restart))
     world.scale("worker", 1)
     world.look(running("worker-0"), running("worker-1"), at=2.0)
     world.scale("worker", 2)
