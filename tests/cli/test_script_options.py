@@ -32,7 +32,10 @@ def test_the_fix_can_be_pasted() -> None:
 def test_a_misspelt_option_of_ours_is_guessed() -> None:
     error = script_options.belongs_elsewhere("--worker", ["train.py", "--worker", "2"], OURS)
 
-    assert "did you mean --workers?" in error.what
+    assert error.hint.splitlines() == [
+        "did you mean --workers? bireme run train.py --workers 2",
+        "an option of train.py itself comes after --: bireme run train.py -- --worker 2",
+    ]
 
 
 def test_without_a_script_only_the_help_is_named() -> None:

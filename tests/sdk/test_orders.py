@@ -83,7 +83,7 @@ def test_another_name_is_checked_like_the_first(scene: Scene) -> None:
     (order,) = _of_text(text, scene, "other").orders
 
     assert order.job.name == "other"
-    with pytest.raises(errors.BadManifest, match=r"metadata\.name"):
+    with pytest.raises(errors.BadInput, match="names have a-z, 0-9 and -; try not-a-name"):
         _of_text(text, scene, "Not_A_Name")
 
 

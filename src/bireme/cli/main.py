@@ -141,7 +141,7 @@ def _prepare_streams() -> None:
 
 def _guarded(args: list[str]) -> int:
     try:
-        answer = bireme.main(args=args, prog_name="bireme", standalone_mode=False)
+        answer = bireme.main(args=args or ["--help"], prog_name="bireme", standalone_mode=False)
         sys.stdout.flush()
         return answer if isinstance(answer, int) else 0
     except SystemExit as end:

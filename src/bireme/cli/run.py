@@ -30,11 +30,15 @@ class RunCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [*where.chosen().words, *args]
-        ctx.meta[_WORDS] = (words, self._ours(ctx))
+        ours = self._ours(ctx)
+        ctx.meta[_WORDS] = (words, ours)
+        mistaken = script_options.without_launcher(words, ours)
+        if mistaken is not None:
+            raise mistaken
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            raise script_options.belongs_elsewhere(error.option_name, words, self._ours(ctx)) from None
+            raise script_options.belongs_elsewhere(error.option_name, words, ours) from None
 
     def _ours(self, ctx: click.Context) -> dict[str, bool]:
         found: dict[str, bool] = {}

@@ -3,30 +3,90 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 
 from bireme import errors
+from bireme.core import commandlines
+from bireme.core.scripts import ENDINGS
+
+_LAUNCHERS = ("torchrun",)
 
 
 def belongs_elsewhere(option: str, args: Sequence[str], ours: Mapping[str, bool]) -> errors.BadInput:
-    """The error for an option that is not ours, with the command line that passes it to the script.
+    """The error for an option that is not ours, with the command line that was meant.
 
     `ours` says of each option whether it takes a value.
     """
-    near = next(iter(difflib.get_close_matches(option, ours, n=1, cutoff=0.8)), "")
+    word = _written(option, args)
+    near = _nearest(word, ours)
     left, right = split(args, ours)
-    script = next((word for word in left if word.endswith(".py")), "")
-    guess = f" (did you mean {near}?)" if near else ""
-    if not script:
-        return errors.BadInput(
-            f"bireme run has no option {option}{guess}", hint="`bireme run --help` lists its options"
-        )
-    command = shlex.join(["bireme", "run", *left, "--", *right])
+    script = next((word for word in left if word.endswith(ENDINGS)), "")
+    hints: list[str] = []
+    if near:
+        hints.append(f"did you mean {near}? {_corrected(word, near, args, ours)}")
+    elif not script:
+        hints.append("`bireme run --help` lists its options")
+    if script:
+        own = shlex.join(["bireme", "run", *left, "--", *right])
+        hints.append(f"an option of {script} itself comes after --: {own}" if near else f"write: {own}")
+    after = "" if near or not script else f"; an option of {script} comes after --"
+    return errors.BadInput(f"bireme run has no option {word}{after}", hint="\n".join(hints))
+
+
+def without_launcher(args: Sequence[str], ours: Mapping[str, bool]) -> errors.BadInput | None:
+    """The error for `bireme run python train.py`, with the command line that is meant."""
+    at = args.index("--") if "--" in args else len(args)
+    options = _options(args[:at], ours)
+    first = next((index for index, one in enumerate(options) if not one[0].startswith("-")), None)
+    if first is None:
+        return None
+    launcher = options[first][0]
+    if os.path.basename(launcher) not in _LAUNCHERS and not commandlines.is_python(launcher):
+        return None
+    rest = options[first + 1 :]
+    workers = _workers(rest) if launcher == "torchrun" else ()
+    # Its own options stand between it and the script.
+    while rest and rest[0][0].startswith("-") and rest[0][0] not in ours:
+        rest = rest[1:]
+    words = [word for one in (*options[:first], *rest, workers) for word in one]
+    command = shlex.join(["bireme", "run", *words, *args[at:]])
     return errors.BadInput(
-        f"bireme run has no option {option}{guess}; an option of {script} comes after --",
-        hint=f"write: {command}",
+        f"bireme run starts a script's interpreter itself, and {launcher} is no script",
+        hint=f"leave out {launcher}: {command}",
     )
+
+
+def _workers(options: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """How many ranks torchrun was to start."""
+    words = [word for one in options for word in one]
+    for index, word in enumerate(words):
+        name, mark, value = word.partition("=")
+        if name.lstrip("-").replace("_", "-") == "nproc-per-node":
+            value = value if mark else next(iter(words[index + 1 :]), "")
+            return ("--workers", value) if value.isdecimal() else ()
+    return ()
+
+
+def _written(option: str, args: Sequence[str]) -> str:
+    """The word that holds an option: of `-workers` only `-w` is reported."""
+    if option.startswith("--"):
+        return option
+    return next((word.partition("=")[0] for word in args if word.startswith(option)), option)
+
+
+def _nearest(word: str, ours: Mapping[str, bool]) -> str:
+    if f"-{word}" in ours:
+        return f"-{word}"
+    return next(iter(difflib.get_close_matches(word, ours, n=1, cutoff=0.8)), "")
+
+
+def _corrected(word: str, near: str, args: Sequence[str], ours: Mapping[str, bool]) -> str:
+    at = args.index("--") if "--" in args else len(args)
+    meant = [near + one[len(word) :] if one.partition("=")[0] == word else one for one in args[:at]]
+    left, right = split([*meant, *args[at:]], ours)
+    return shlex.join(["bireme", "run", *left, *(["--", *right] if right else ())])
 
 
 def supplemented(args: Sequence[str], flags: Sequence[str], ours: Mapping[str, bool]) -> str:
@@ -88,7 +148,7 @@ def split(args: Sequence[str], ours: Mapping[str, bool]) -> tuple[list[str], lis
                 left.append(words.pop(0))
         elif word.startswith("-") and word != "-":
             right.append(word)
-            if not mark and words and not words[0].startswith("-") and not words[0].endswith(".py"):
+            if not mark and words and not words[0].startswith("-") and not words[0].endswith(ENDINGS):
                 right.append(words.pop(0))
         elif has_script:
             right.append(word)

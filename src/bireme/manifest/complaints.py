@@ -300,7 +300,7 @@ class Fields:
     def _as_text(self, node: Node, path: str) -> str | None:
         if isinstance(node.value, str):
             return node.value
-        text = f"wanted a text, found {describe(node)}"
+        text = _placeholder(node) or f"wanted a text, found {describe(node)}"
         self._complaints.error(node, path, text, quotes_hint(node), file=self.file)
         return None
 
@@ -316,6 +316,14 @@ class Fields:
 def _complaint(file: str, at: Node | Mark | None, field: str, text: str, hint: str) -> Complaint:
     mark = at.mark if isinstance(at, Node) else at or Mark(line=0, column=0)
     return Complaint(file, mark.line, mark.column, field, text, hint)
+
+
+def _placeholder(node: Node) -> str:
+    """What is wrong with `{your_image}`, which YAML reads as a mapping of one key to nothing."""
+    if not isinstance(node.value, dict) or len(node.value) != 1:
+        return ""
+    ((key, inner),) = node.value.items()
+    return f"{{{key}}} is a placeholder: fill it in, or quote it" if inner.value is None else ""
 
 
 def _printable(text: str) -> str:

@@ -37,7 +37,7 @@ def read(root: Node, module: KindModule, complaints: Complaints, file: str) -> J
     document.done(fieldnames.TOP)
     if spec is None:
         if document.node("spec") is None:
-            document.error("spec", f"Required value: it holds {module.SPECS or 'the template'}")
+            document.error("spec", f"is missing: it holds {module.SPECS or 'the template'}")
         return None
     found = roles.read(spec, module, api_version)
     policy = policies.read_run_policy(spec, api_version) if module.SPECS else policies.read_job_policy(spec)
@@ -70,9 +70,7 @@ def _metadata(document: Fields, module: KindModule) -> Metadata:
     fields = document.mapping("metadata")
     if fields is None:
         if document.node("metadata") is None:
-            document.error(
-                "metadata", "Required value: the job needs a name", "write `metadata: {name: my-job}`"
-            )
+            document.error("metadata", "is missing: the job needs a name", "write `metadata: {name: my-job}`")
         return Metadata()
     name, name_field = _name(fields, module)
     namespace = fields.text("namespace", "default") or "default"
@@ -98,7 +96,7 @@ def _name(fields: Fields, module: KindModule) -> tuple[str, str]:
     if not name:
         node = fields.node("name")
         if node is None or node.value == "":
-            fields.error("name", "Required value: name or generateName is required")
+            fields.error("name", "is missing: name or generateName is required")
         return "", "name"
     # Only a batch Job may begin with a digit or hold dots: nothing has to find its pods by name.
     wrong = names.wrong_subdomain(name) if module.KIND is Kind.BATCH else names.wrong_label_1035(name)

@@ -40,6 +40,21 @@ def wrong_label_1035(name: str) -> str:
     return _wrong(name, _LABEL_1035, _TEXT_1035)
 
 
+def wrong_job_name(name: str) -> str:
+    """Says what is wrong with the name that a person gives to a job, and which one would do; or nothing."""
+    if not wrong_label_1035(name):
+        return ""
+    meant = label_of(name)[:MOST_CHARACTERS].rstrip("-")
+    advice = f"; try {meant}" if meant else ""
+    if len(name) > MOST_CHARACTERS:
+        return f"names have no more than {MOST_CHARACTERS} characters{advice}"
+    if not re.fullmatch("[-a-z0-9]*", name):
+        return f"names have a-z, 0-9 and -{advice}"
+    if not name[:1].isalpha():
+        return f"names begin with a letter{advice}"
+    return f"names end with a letter or a digit{advice}"
+
+
 def wrong_label(name: str) -> str:
     """Says what is wrong with the name of a container, a volume or a namespace, or nothing."""
     return _wrong(name, _LABEL_1123, _TEXT_1123)

@@ -26,7 +26,7 @@ def read(fields: Fields, declared: type[Struct]) -> Options:
         name = field.encode_name
         if fields.node(name) is None:
             if field.required:
-                fields.error(name, "Required value")
+                fields.error(name, "is missing")
             continue
         value = _read(fields, name, field.type)
         if value is not None:

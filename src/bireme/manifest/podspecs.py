@@ -18,9 +18,9 @@ DEFAULT_GRACE = 30
 class Sentences(Struct, frozen=True):
     """How a kind says that something is missing; `{role}` stands for the role's type."""
 
-    specs: str = "Required value: must be required"
-    containers: str = "Required value: must be specified"
-    image: str = "Required value: must be required"
+    specs: str = "is missing"
+    containers: str = "is missing"
+    image: str = "is missing"
 
 
 def read(template: Fields, sentences: Sentences) -> PodSpec:
@@ -109,7 +109,7 @@ def _ports(container: Fields) -> dict[str, int]:
         name = fields.text("name", "")
         number = fields.integer("containerPort", minimum=1, maximum=65535)
         if number is None and fields.node("containerPort") is None:
-            fields.error("containerPort", "Required value")
+            fields.error("containerPort", "is missing")
         if name in ports:
             fields.error("name", f"Duplicate value: {quoted(name)}")
         if name and number is not None:

@@ -180,7 +180,7 @@ class _Reader:
 
     def _complain_of_shape(self, fields: Fields) -> None:
         if fields.node("apiVersion") is not None:
-            fields.error("kind", "Required value", f"one of {', '.join(KINDS)}")
+            fields.error("kind", "is missing", f"one of {', '.join(KINDS)}")
             return
         written = fields.keys()
         misspelt = next((key for key in written if names.nearest(key, ("script",))), "")
@@ -265,5 +265,5 @@ def _is_served(fields: Fields, module: KindModule) -> bool:
     if version is not None:
         fields.error("apiVersion", f"Unsupported value: {quoted(version)}: supported values: {supported}")
     elif fields.node("apiVersion") is None:
-        fields.error("apiVersion", "Required value", f"write `apiVersion: {module.API_VERSIONS[0]}`")
+        fields.error("apiVersion", "is missing", f"write `apiVersion: {module.API_VERSIONS[0]}`")
     return False

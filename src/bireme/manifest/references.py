@@ -74,7 +74,7 @@ def _name(document: Fields) -> str:
     metadata = document.mapping("metadata")
     if metadata is None:
         if document.node("metadata") is None:
-            document.error("metadata", "Required value: the object needs a name")
+            document.error("metadata", "is missing: the object needs a name")
         return ""
     metadata.done(fieldnames.METADATA)
     return object_name(metadata, "name")

@@ -21,7 +21,7 @@ RESTARTS = (Restart.ALWAYS, Restart.ON_FAILURE, Restart.NEVER, Restart.EXIT_CODE
 # A batch Job's `Never` replaces the pod, where that of a Kubeflow kind gives up.
 _BATCH_RESTARTS = {"OnFailure": Restart.ON_FAILURE, "Never": Restart.RECREATE}
 
-_BATCH_SENTENCES = Sentences(containers="Required value", image="Required value")
+_BATCH_SENTENCES = Sentences(containers="is missing", image="is missing")
 _MPI_SENTENCES = Sentences(
     specs="Required value: MPIReplicaSpecs is not valid",
     containers="Required value: MPIReplicaSpecs is not valid: containers definition expected in {role}",
@@ -109,7 +109,7 @@ def _batch_role(spec: Fields, module: KindModule, type_: RoleType) -> Role:
     template = spec.mapping("template")
     if template is None:
         if spec.node("template") is None:
-            spec.error("template", "Required value")
+            spec.error("template", "is missing")
         return _placeholder(module, type_)
     pod = podspecs.read(template, _BATCH_SENTENCES)
     restart = _batch_restart(template, type_)

@@ -121,7 +121,7 @@ def read(fields: Fields) -> ShortForm | None:
     least, workers = _workers(fields)
     short = ShortForm(
         script=script,
-        name=fields.text("name", ""),
+        name=_name(fields),
         workers=workers,
         least=least,
         gpu=fields.integer("gpu", 0, minimum=0),
@@ -167,8 +167,8 @@ def from_script(
         retries=_at_least(0, "--retries", retries),
     )
     short = launched(short, launch)
-    if name and (wrong := names.wrong_label_1035(name)):
-        raise BadInput(f"--name {quoted(name)}: {wrong}")
+    if name and (wrong := names.wrong_job_name(name)):
+        raise BadInput(f"--name {name}: {wrong}")
     for variable in short.env:
         if wrong := names.wrong_variable(variable):
             raise BadInput(f"--env {quoted(variable)}: {wrong}")
@@ -216,7 +216,7 @@ def _script(fields: Fields) -> tuple[str, ...]:
     text = fields.text("script")
     if text is None:
         if fields.node("script") is None:
-            fields.error("script", "Required value", "write `script: train.py`")
+            fields.error("script", "is missing", "write `script: train.py`")
         return ()
     try:
         words = tuple(shlex.split(text))
@@ -226,9 +226,17 @@ def _script(fields: Fields) -> tuple[str, ...]:
         )
         return ()
     if not words or not words[0]:
-        fields.error("script", "Required value", "write `script: train.py`")
+        fields.error("script", "is missing", "write `script: train.py`")
         return ()
     return words
+
+
+def _name(fields: Fields) -> str:
+    name = fields.text("name", "")
+    if name and (wrong := names.wrong_job_name(name)):
+        fields.error("name", wrong)
+        return ""
+    return name
 
 
 def _checkpoints(fields: Fields) -> str:

@@ -66,7 +66,7 @@ def required(fields: Fields, name: str) -> str:
     text = fields.text(name)
     # A value of the wrong type has been complained about already.
     if not text and (text == "" or fields.node(name) is None):
-        fields.error(name, "Required value")
+        fields.error(name, "is missing")
     return text or ""
 
 

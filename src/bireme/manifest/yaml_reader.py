@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -40,6 +41,8 @@ _MEANINGS = (
     ("node content", "a value is missing", ""),
     ("document start>", "this belongs to no document", "separate documents by a line of three dashes"),
 )
+# A value that begins with a word in braces and goes on after them: `image: {your_image}:{tag}`.
+_PLACEHOLDER = re.compile(r"(?:[:\-]\s+|[\[,]\s*)(\{[^{}:,\"']*\})[^\s,\]}]")
 # These are shown where the faulty thing begins: the parser notices them much later.
 _SHOWN_AT_BEGINNING = ("could not find expected ':'", "unexpected end of stream", "expected ',' or")
 
@@ -132,6 +135,11 @@ def _complain_about_tag(name: str, mark: Mark, builder: Builder) -> None:
     builder.complain(mark, f"the tag {quoted(shown)} is not known", "leave it out")
 
 
+def _line(text: str, index: int) -> str:
+    start = text.rfind("\n", 0, index) + 1
+    return text[start:].partition("\n")[0]
+
+
 def _in_plain_words(error: yaml.MarkedYAMLError, text: str) -> tuple[Mark, str, str]:
     """Returns place, sentence and hint for what the parser said."""
     problem = error.problem or ""
@@ -142,6 +150,12 @@ def _in_plain_words(error: yaml.MarkedYAMLError, text: str) -> tuple[Mark, str, 
         return mark, "a tab is used as indentation", "YAML allows only spaces there"
     if "cannot start any token" in problem:
         return mark, f"a value cannot begin with {character}", "put the value in quotes"
+    if place and (holder := _PLACEHOLDER.search(_line(text, place.index))):
+        return (
+            Mark(mark.line, holder.start(1) + 1),
+            f"{holder[1]} is a placeholder: fill it in, or quote it",
+            "",
+        )
     if error.context_mark is not None and any(each in problem for each in _SHOWN_AT_BEGINNING):
         mark = _mark(error.context_mark)
     for said, meaning, hint in _MEANINGS:

@@ -94,7 +94,7 @@ def of_roles(module: KindModule) -> list[Rule]:
     return [
         Rule(
             "size(self) > 0",
-            f"must be required: at least one of {supported}",
+            f"at least one of {supported} is needed",
             reason=REQUIRED,
         ),
         Rule(

@@ -20,6 +20,7 @@ from bireme.engine.submit import Order
 from bireme.manifest import names, read, shortform
 from bireme.manifest.nodes import Document
 from bireme.manifest.read import Reading, ReadJob
+from bireme.model.job import Kind
 from bireme.runs.records import References
 
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
@@ -262,6 +263,8 @@ def _renamed(reading: Reading, name: str) -> Reading:
             f"--name names one job, and there are {len(reading.jobs)} in the manifest",
             hint="leave --name out: each job has a name of its own",
         )
+    if reading.jobs[0].job.kind is not Kind.BATCH and (wrong := names.wrong_job_name(name)):
+        raise errors.BadInput(f"--name {name}: {wrong}")
     return replace(reading, jobs=(_called(reading.jobs[0], name),))
 
 

@@ -29,7 +29,7 @@ BAD = {
     ),
     "negative replicas": (JAXJOB.replace("replicas: 2", "replicas: -2"), "must be at least 0, found -2"),
     "two chiefs": (TFJOB + "    Master: {template: *template}\n", "must not have more than 1 Chief"),
-    "no containers": (with_pod("containers: []"), "containers: Required value: must be specified"),
+    "no containers": (with_pod("containers: []"), "containers: is missing"),
     "bad quantity": (
         with_container("resources: {limits: {cpu: 2 cores}}"),
         "is not a quantity|unknown suffix",

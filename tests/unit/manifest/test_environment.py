@@ -59,7 +59,7 @@ def test_whole_objects() -> None:
     ("fields", "complaint"),
     [
         ("env: {A: b}", "env: wanted a list, found a mapping"),
-        ("env: [{value: b}]", "env[0].name: Required value"),
+        ("env: [{value: b}]", "env[0].name: is missing"),
         ("env: [{name: A=B}]", 'env[0].name: Invalid value: "A=B": a valid environment variable name'),
         ("env: [{name: A, value: 1}]", "env[0].value: wanted a text, found the number 1 (put it in quotes)"),
         (
@@ -72,15 +72,15 @@ def test_whole_objects() -> None:
         ),
         (
             "env: [{name: A, valueFrom: {fieldRef: {}}}]",
-            "env[0].valueFrom.fieldRef.fieldPath: Required value",
+            "env[0].valueFrom.fieldRef.fieldPath: is missing",
         ),
-        ("env: [{name: A, valueFrom: {secretKeyRef: {name: s}}}]", "secretKeyRef.key: Required value"),
+        ("env: [{name: A, valueFrom: {secretKeyRef: {name: s}}}]", "secretKeyRef.key: is missing"),
         (
             "env: [{name: A, valueFrom: {fileKeyRef: {}}}]",
             "a variable from a file of the pod is not supported",
         ),
         ("envFrom: [{prefix: A}]", "envFrom[0]: must specify one of: `configMapRef` or `secretRef`"),
-        ("envFrom: [{configMapRef: {}}]", "envFrom[0].configMapRef.name: Required value"),
+        ("envFrom: [{configMapRef: {}}]", "envFrom[0].configMapRef.name: is missing"),
     ],
 )
 def test_what_is_refused(fields: str, complaint: str) -> None:

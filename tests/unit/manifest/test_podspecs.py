@@ -135,7 +135,7 @@ containers:
     [
         ("command: python train.py", 'command: wanted a list, found the text "python train.py"'),
         ("args: [--lr, 0.1]", "args[1]: wanted a text, found the number 0.1 (put it in quotes)"),
-        ("ports: [{name: a}]", "ports[0].containerPort: Required value"),
+        ("ports: [{name: a}]", "ports[0].containerPort: is missing"),
         ("ports: [{containerPort: 70000}]", "ports[0].containerPort: must be at most 65535, found 70000"),
         (
             "ports: [{name: a, containerPort: 1}, {name: a, containerPort: 2}]",
@@ -156,7 +156,7 @@ def test_containers_need_names_of_their_own() -> None:
         with_pod("containers: [{image: x}, {name: A/b, image: x}, {name: c, image: x}, {name: c, image: x}]")
     )
 
-    assert complaints[0].endswith(f"{CONTAINER}.name: Required value")
+    assert complaints[0].endswith(f"{CONTAINER}.name: is missing")
     assert 'containers[1].name: Invalid value: "A/b": a lowercase RFC 1123 label must' in complaints[1]
     assert complaints[2].endswith('containers[3].name: Duplicate value: "c"')
 
@@ -246,7 +246,7 @@ def test_volumes(volume: str, source: VolumeSource) -> None:
             "volumes[0].persistentvolumeClaims: Required value: must specify a volume type "
             "(did you mean persistentVolumeClaim?)",
         ),
-        ("hostPath: {}", "volumes[0].hostPath.path: Required value"),
+        ("hostPath: {}", "volumes[0].hostPath.path: is missing"),
         *(
             (
                 f"{type}: {{{field}: {name}}}",
@@ -261,7 +261,7 @@ def test_volumes(volume: str, source: VolumeSource) -> None:
         ),
         ("configMap: {name: c, items: [{key: k, path: ../x}]}", "must not contain '..'"),
         ("configMap: {name: c, items: [{key: k, path: /x}]}", "must be a relative path"),
-        ("configMap: {name: c, items: [{key: k}]}", "items[0].path: Required value"),
+        ("configMap: {name: c, items: [{key: k}]}", "items[0].path: is missing"),
         ("emptyDir: 1", "volumes[0].emptyDir: wanted a mapping, found the number 1"),
         ("emptyDir: {sizeLimit: x}", "volumes[0].emptyDir.sizeLimit: 'x' is not a quantity"),
         ("configMap: {name: m, items: [{key: k, path: ../x}]}", "must not contain '..'"),
@@ -285,7 +285,7 @@ def test_volumes_need_names_of_their_own() -> None:
     )
 
     assert complaints[0].endswith('volumes[1].name: Duplicate value: "v"')
-    assert complaints[1].endswith("volumes[2].name: Required value")
+    assert complaints[1].endswith("volumes[2].name: is missing")
 
 
 def test_mounts() -> None:
@@ -309,8 +309,8 @@ volumes: [{name: v, emptyDir: {}}]
     ("mounts", "complaint"),
     [
         ("[{name: w, mountPath: /a}]", 'volumeMounts[0].name: Not found: "w" (the volumes are v)'),
-        ("[{name: v}]", "volumeMounts[0].mountPath: Required value"),
-        ("[{mountPath: /a}]", "volumeMounts[0].name: Required value"),
+        ("[{name: v}]", "volumeMounts[0].mountPath: is missing"),
+        ("[{mountPath: /a}]", "volumeMounts[0].name: is missing"),
         (
             "[{name: v, mountPath: /a}, {name: v, mountPath: /a}]",
             'volumeMounts[1].mountPath: Invalid value: "/a": must be unique',

@@ -44,10 +44,10 @@ def test_an_unknown_version_names_the_served_ones() -> None:
 
 def test_a_version_or_kind_that_is_missing_is_asked_for() -> None:
     assert refusal("kind: JAXJob\nmetadata: {name: x}\n") == [
-        "job.yaml:1:1 apiVersion: Required value (write `apiVersion: kubeflow.org/v1`)"
+        "job.yaml:1:1 apiVersion: is missing (write `apiVersion: kubeflow.org/v1`)"
     ]
     assert refusal("apiVersion: batch/v1\nmetadata: {name: x}\n")[0].startswith(
-        "job.yaml:1:1 kind: Required value (one of PyTorchJob"
+        "job.yaml:1:1 kind: is missing (one of PyTorchJob"
     )
 
 
@@ -79,10 +79,10 @@ def test_two_jobs_of_one_name_are_refused() -> None:
 
 def test_a_name_is_required() -> None:
     assert refusal(JAXJOB.replace("{name: mnist}", "{}")) == [
-        "job.yaml:3:1 metadata.name: Required value: name or generateName is required"
+        "job.yaml:3:1 metadata.name: is missing: name or generateName is required"
     ]
     assert refusal(JAXJOB.replace("metadata: {name: mnist}\n", "")) == [
-        "job.yaml:1:1 metadata: Required value: the job needs a name (write `metadata: {name: my-job}`)"
+        "job.yaml:1:1 metadata: is missing: the job needs a name (write `metadata: {name: my-job}`)"
     ]
 
 
@@ -129,18 +129,18 @@ def test_a_namespace_must_be_a_label() -> None:
 @pytest.mark.parametrize(
     ("text", "field", "sentence"),
     [
-        (PYTORCHJOB, "pytorchReplicaSpecs", "must be required"),
-        (TFJOB, "tfReplicaSpecs", "must be required"),
-        (MPIJOB, "mpiReplicaSpecs", "MPIReplicaSpecs is not valid"),
-        (MPIJOB_V2BETA1, "mpiReplicaSpecs", "must have replica specs"),
+        (PYTORCHJOB, "pytorchReplicaSpecs", "is missing"),
+        (TFJOB, "tfReplicaSpecs", "is missing"),
+        (MPIJOB, "mpiReplicaSpecs", "Required value: MPIReplicaSpecs is not valid"),
+        (MPIJOB_V2BETA1, "mpiReplicaSpecs", "Required value: must have replica specs"),
     ],
     ids=["pytorch", "tensorflow", "mpi", "mpi-v2beta1"],
 )
 def test_roles_are_required(text: str, field: str, sentence: str) -> None:
     without = text[: text.index(f"  {field}:")]
 
-    assert f"spec.{field}: Required value: {sentence}" in refusal(f"{without}  {field}: {{}}\n")[0]
-    assert f"spec.{field}: Required value: {sentence}" in refusal(f"{without}  x: 1\n")[0]
+    assert f"spec.{field}: {sentence}" in refusal(f"{without}  {field}: {{}}\n")[0]
+    assert f"spec.{field}: {sentence}" in refusal(f"{without}  x: 1\n")[0]
 
 
 def test_an_unknown_role_names_the_supported_ones() -> None:
@@ -200,8 +200,7 @@ def test_a_batch_jobs_restart_policy_is_never_or_on_failure() -> None:
 
 def test_a_role_without_containers_is_refused_in_the_words_of_its_kind() -> None:
     assert refusal(JAXJOB[: JAXJOB.index("          containers")] + "          containers: []\n") == [
-        "job.yaml:10:23 spec.jaxReplicaSpecs[Worker].template.spec.containers: "
-        "Required value: must be specified"
+        "job.yaml:10:23 spec.jaxReplicaSpecs[Worker].template.spec.containers: is missing"
     ]
     bare = MPIJOB[: MPIJOB.index("    Worker")] + "    Worker: {replicas: 1}\n"
     assert refusal(bare) == [
@@ -210,13 +209,12 @@ def test_a_role_without_containers_is_refused_in_the_words_of_its_kind() -> None
     ]
     assert "must define at least one container" in refusal(bare.replace("/v1", "/v2beta1"))[0]
     (complaint,) = refusal("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: null}\n")
-    assert complaint == "job.yaml:4:18 spec.template: Required value"
+    assert complaint == "job.yaml:4:18 spec.template: is missing"
 
 
 def test_an_image_is_required() -> None:
     assert refusal(PADDLEJOB.replace(", image: train", "")) == [
-        "job.yaml:7:58 spec.paddleReplicaSpecs[Worker].template.spec.containers[0].image: "
-        "Required value: must be required"
+        "job.yaml:7:58 spec.paddleReplicaSpecs[Worker].template.spec.containers[0].image: is missing"
     ]
     assert (
         "Image is undefined in the container of Launcher"
@@ -246,7 +244,7 @@ def test_an_image_is_required() -> None:
             "elasticPolicy: {standalone: 2}",
             "spec.elasticPolicy.standalone: wanted true or false",
         ),
-        ("nprocPerNode: 2", "elasticPolicy: {rdzvConf: [{key: a}]}", "rdzvConf[0].value: Required value"),
+        ("nprocPerNode: 2", "elasticPolicy: {rdzvConf: [{key: a}]}", "rdzvConf[0].value: is missing"),
         (
             "nprocPerNode: 2",
             "elasticPolicy: {metrics: [1]}",
@@ -301,8 +299,7 @@ def test_a_misspelt_field_is_named_beside_what_is_missing() -> None:
         reading(text)
 
     assert str(caught.value).splitlines() == [
-        "job.yaml:9:9 spec.jaxReplicaSpecs[Worker].template.spec.containers: "
-        "Required value: must be specified",
+        "job.yaml:9:9 spec.jaxReplicaSpecs[Worker].template.spec.containers: is missing",
         'job.yaml:10:11 spec.jaxReplicaSpecs[Worker].template.spec.conatiners: unknown field "conatiners", '
         'did you mean "containers"?',
     ]

@@ -72,8 +72,8 @@ def test_secrets_hide_their_values() -> None:
             SECRET.replace("YWxpY2U=", "alice!"),
             "data.user: the value is not base64 (write plain text under `stringData`)",
         ),
-        (CONFIG_MAP.replace("{name: settings}", "{}"), "metadata.name: Required value"),
-        (CLAIM.replace("metadata: {name: data}\n", ""), "metadata: Required value: the object needs a name"),
+        (CONFIG_MAP.replace("{name: settings}", "{}"), "metadata.name: is missing"),
+        (CLAIM.replace("metadata: {name: data}\n", ""), "metadata: is missing: the object needs a name"),
         (f"{SECRET}---\n{SECRET}", 'metadata: there are two Secrets named "login"'),
     ],
 )

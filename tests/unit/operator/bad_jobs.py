@@ -52,15 +52,15 @@ BAD = {
     # --- Replica types
     "no replica types": Bad(
         JAXJOB.partition("    Worker:")[0].replace("Specs:", "Specs: {}"),
-        "must be required",
-        "spec.jaxReplicaSpecs: Required value: must be required",
+        "is missing",
+        "spec.jaxReplicaSpecs: Required value: at least one of",
     ),
     "no replica specs": Bad(
         JAXJOB.replace("jaxReplicaSpecs", "jaxReplicaSpec"),
-        "spec.jaxReplicaSpecs: Required value",
+        "spec.jaxReplicaSpecs: is missing",
         'unknown field "spec.jaxReplicaSpec"',
     ),
-    "no spec": Bad(JAXJOB.partition("spec:")[0], "spec: Required value", "spec: Required value"),
+    "no spec": Bad(JAXJOB.partition("spec:")[0], "spec: is missing", "spec: Required value"),
     "an unknown replica type": Bad(
         PYTORCH.replace("    Worker:", "    Wroker:"),
         'Unsupported value: "Wroker": supported values: "Master", "Worker"',
@@ -199,25 +199,25 @@ BAD = {
     ),
     # --- Containers
     "no template": Bad(
-        PADDLEJOB.partition(", template")[0] + "}\n", "template: Required value", "template: Required value"
+        PADDLEJOB.partition(", template")[0] + "}\n", "template: is missing", "template: Required value"
     ),
     "no containers": Bad(
-        with_pod("containers: []"), "containers: Required value", "should have at least 1 items"
+        with_pod("containers: []"), "containers: is missing", "should have at least 1 items"
     ),
     "containers misspelt": Bad(
         with_pod("conatiners: [{name: jax, image: x}]"),
-        "containers: Required value",
+        "containers: is missing",
         "containers: Required value",
     ),
     "a container without a name": Bad(
-        with_pod("containers: [{image: x}]"), "name: Required value", "name: Required value"
+        with_pod("containers: [{image: x}]"), "name: is missing", "name: Required value"
     ),
     "a container without an image": Bad(
-        with_pod("containers: [{name: jax}]"), "image: Required value", "image: Required value"
+        with_pod("containers: [{name: jax}]"), "image: is missing", "image: Required value"
     ),
     "an empty image": Bad(
         with_pod('containers: [{name: jax, image: ""}]'),
-        "image: Required value",
+        "image: is missing",
         "should be at least 1 chars long",
     ),
     "a container's bad name": Bad(
@@ -251,7 +251,7 @@ BAD = {
         "value in body must be of type string",
     ),
     "a variable without a name": Bad(
-        with_container("env: [{value: a}]"), "env[0].name: Required value", "env[0].name: Required value"
+        with_container("env: [{value: a}]"), "env[0].name: is missing", "env[0].name: Required value"
     ),
     "a port that is none": Bad(
         with_container("ports: [{containerPort: 70000}]"),
@@ -260,7 +260,7 @@ BAD = {
     ),
     "a volume without a name": Bad(
         with_pod("containers: [{name: jax, image: x}]\nvolumes: [{emptyDir: {}}]"),
-        "volumes[0].name: Required value",
+        "volumes[0].name: is missing",
         "volumes[0].name: Required value",
     ),
     "two volumes of one name": Bad(
@@ -275,7 +275,7 @@ BAD = {
             "containers: [{name: jax, image: x, volumeMounts: [{name: v}]}]\n"
             "volumes: [{name: v, emptyDir: {}}]"
         ),
-        "mountPath: Required value",
+        "mountPath: is missing",
         "mountPath: Required value",
     ),
     "a mount of no volume": Bad(
@@ -339,7 +339,7 @@ BAD = {
     ),
     "half a setting of the rendezvous": Bad(
         PYTORCH.replace('nprocPerNode: "2"', "elasticPolicy: {rdzvConf: [{key: a}]}"),
-        "rdzvConf[0].value: Required value",
+        "rdzvConf[0].value: is missing",
         "rdzvConf[0].value: Required value",
     ),
 }
