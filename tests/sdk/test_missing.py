@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bireme import errors
 from bireme.sdk.client import Client
 from bireme.sdk.orders import Given
 from bireme.sdk.views import CheckedJob
@@ -48,6 +49,17 @@ def _checked(client: Client, command: str, kind: tuple[str, ...] = KINDS[0], **g
         text = text.replace(word, value)
     (job,) = client.check(text, Given(**given)).jobs  # type: ignore[arg-type]
     return job
+
+
+def test_a_working_folder_that_is_gone_is_a_sentence(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(errors.BadInput, match="does not exist any more"):
+        client.run(tmp_path / "here.py")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[one[0] for one in KINDS])

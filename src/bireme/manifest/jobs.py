@@ -28,10 +28,15 @@ class Metadata(Struct, frozen=True):
     wishes: Wishes = Wishes()
 
 
-def read(root: Node, module: KindModule, complaints: Complaints, file: str) -> Job | None:
-    """Reads a job of one kind; what is wrong with it becomes complaints."""
+def read(
+    root: Node, module: KindModule, complaints: Complaints, file: str, as_version: str = ""
+) -> Job | None:
+    """Reads a job of one kind; what is wrong with it becomes complaints.
+
+    `as_version` stands for an apiVersion that is missing or not known.
+    """
     document = Fields(complaints, file, root)
-    api_version = document.text("apiVersion", "")
+    api_version = as_version or document.text("apiVersion", "")
     metadata = _metadata(document, module)
     spec = document.mapping("spec")
     document.done(fieldnames.TOP)

@@ -160,6 +160,20 @@ class _Reader:
             module = kinds.module(Kind(kind))
             if _is_served(fields, module):
                 self._add_job(jobs.read(root, module, self._complaints, fields.file), fields, root, script)
+            else:
+                self._complain_in_any_version(fields, root, module)
+
+    def _complain_in_any_version(self, fields: Fields, root: Node, module: KindModule) -> None:
+        """Complains of what is wrong with a job whichever version of its kind is meant."""
+        by_version: list[dict[tuple[int, int, str], Complaint]] = []
+        for version in module.API_VERSIONS:
+            complaints = Complaints()
+            jobs.read(root, module, complaints, fields.file, version)
+            found = (*complaints.errors, *complaints.warnings)
+            by_version.append({(each.line, each.column, each.field): each for each in found})
+        for place, each in by_version[0].items():
+            if all(place in others for others in by_version):
+                self._complaints.add(each)
 
     def _kind(self, fields: Fields) -> str:
         """Returns a kind that is known, or complains and returns nothing."""

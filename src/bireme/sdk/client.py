@@ -280,7 +280,12 @@ class Client:
         return {origins.VARIABLE: origins.origin(self.places, continues)} if continues else {}
 
     def scene(self) -> Scene:
-        return Scene(Path.cwd(), self._environ)
+        try:
+            return Scene(Path.cwd(), self._environ)
+        except FileNotFoundError:
+            raise errors.BadInput(
+                "the folder that this was started in does not exist any more", hint="cd to one that does"
+            ) from None
 
     def _read(self, manifest: str | Path | Mapping[str, object], given: Given, name: str) -> Ordered:
         from bireme.manifest import (

@@ -44,7 +44,8 @@ def test_an_unknown_version_names_the_served_ones() -> None:
 
 def test_a_version_or_kind_that_is_missing_is_asked_for() -> None:
     assert refusal("kind: JAXJob\nmetadata: {name: x}\n") == [
-        "job.yaml:1:1 apiVersion: is missing (write `apiVersion: kubeflow.org/v1`)"
+        "job.yaml:1:1 apiVersion: is missing (write `apiVersion: kubeflow.org/v1`)",
+        "job.yaml:1:1 spec: is missing: it holds jaxReplicaSpecs",
     ]
     assert refusal("apiVersion: batch/v1\nmetadata: {name: x}\n")[0].startswith(
         "job.yaml:1:1 kind: is missing (one of PyTorchJob"
@@ -346,3 +347,29 @@ def test_plain_data_that_no_manifest_can_hold_is_refused() -> None:
     ):
         with pytest.raises(BadManifest, match=text):
             from_manifest(manifest)
+
+
+@pytest.mark.parametrize("version", ["kubeflow.org/v1beta2", "kubeflow.org/v3", "v1", ""])
+def test_a_wrong_api_version_hides_no_other_errors(version: str) -> None:
+    text = MPIJOB.replace("kubeflow.org/v1", version).replace("slotsPerWorker: 2", "slotsPerWorker: two")
+    if not version:
+        text = text.partition("\n")[2]
+
+    complaints = refusal(text.replace("replicas: 2,", "replicas: -2,"))
+
+    assert [one.partition(" ")[2].partition(":")[0] for one in complaints] == [
+        "apiVersion",
+        "spec.slotsPerWorker",
+        "spec.mpiReplicaSpecs[Worker].replicas",
+    ]
+
+
+def test_a_wrong_api_version_makes_no_error_of_what_some_version_allows() -> None:
+    # Only v1 takes a worker's restart policy ExitCode.
+    text = MPIJOB.replace("kubeflow.org/v1", "kubeflow.org/v9").replace(
+        "{replicas: 2,", "{replicas: 2, restartPolicy: ExitCode,"
+    )
+
+    (complaint,) = refusal(text)
+
+    assert 'apiVersion: Unsupported value: "kubeflow.org/v9"' in complaint
