@@ -8,7 +8,7 @@ import click
 
 from bireme.cli import render_doctor
 from bireme.cli.opening import as_json, opened, print_json, print_lines, say
-from bireme.sdk import doctor, warm
+from bireme.sdk import bootunits, doctor, warm
 from bireme.sdk.client import Client
 from bireme.sdk.places import Backend
 
@@ -16,8 +16,18 @@ from bireme.sdk.places import Backend
 @click.command("doctor", short_help="Say what this machine or a cluster offers, and what is missing.")
 @click.option("--python", metavar="PROGRAM", help="The interpreter.  [default: the active environment's]")
 @click.option("--end-warm", is_flag=True, help="End the warm interpreters, and give their memory back.")
+@click.option("--install-unit", is_flag=True, help="Have systemd resume jobs after a reboot.")
+@click.option("--remove-unit", is_flag=True, help="Undo that.")
+@click.option("--resume-only", is_flag=True, help="Resume jobs whose runner died, and do nothing else.")
 @as_json
-def command(python: str | None, end_warm: bool, as_json: bool) -> None:
+def command(
+    python: str | None,
+    end_warm: bool,
+    install_unit: bool,
+    remove_unit: bool,
+    resume_only: bool,
+    as_json: bool,
+) -> None:
     """Says what this machine offers: cpu, memory, GPUs, cgroups, MPI, frameworks, and what is missing.
 
     With --on kubernetes: what a cluster offers, who carries on its jobs, and what stands in their way.
@@ -25,6 +35,11 @@ def command(python: str | None, end_warm: bool, as_json: bool) -> None:
     client = opened()
     if client.places.backend is Backend.KUBERNETES:
         _examine_cluster(client, as_json)
+        return
+    if resume_only:
+        return  # What was left dead is resumed by whatever opens the home.
+    if install_unit or remove_unit:
+        _change_unit(bootunits.plan(client.home, os.environ), remove=remove_unit)
         return
     if end_warm:
         count = warm.end(client.home)
@@ -34,6 +49,15 @@ def command(python: str | None, end_warm: bool, as_json: bool) -> None:
         print_json(view)
     else:
         print_lines(render_doctor.shown(view))
+
+
+def _change_unit(plan: bootunits.Plan, *, remove: bool) -> None:
+    if remove:
+        done = bootunits.remove(plan)
+        say(f"removed {plan.path}" if done else "there is no unit that resumes jobs at boot")
+        return
+    for line in render_doctor.installed(bootunits.install(plan)):
+        say(line)
 
 
 def _examine_cluster(client: Client, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from textwrap import indent
 
 from bireme.cli import render_warm
 from bireme.model.quantities import show_cpu, show_memory
+from bireme.sdk.bootunits import BootUnit
 from bireme.sdk.doctor import Interpreter, MachineView
 
 
@@ -21,6 +22,7 @@ def shown(view: MachineView) -> list[str]:
         ("MPI", view.mpi or "not installed"),
         ("python", _interpreter(view.interpreter)),
         ("frameworks", _frameworks(view.interpreter)),
+        ("reboots", _reboots(view.at_boot)),
         ("runs", f"{view.home} ({show_memory(view.home_free)} free)"),
     ]
     lines = [f"{name:<11} {value}" for name, value in facts]
@@ -29,6 +31,24 @@ def shown(view: MachineView) -> list[str]:
     for problem in view.problems:
         lines += ["", f"! {problem.what}", *indent(f"next: {problem.next}", "  ").splitlines()]
     return lines
+
+
+def installed(unit: BootUnit) -> list[str]:
+    """What a new unit does, and what it still needs."""
+    lines = [f"wrote {unit.unit}: jobs are resumed when your systemd starts"]
+    if not unit.lingers:
+        lines.append("that is when you log in; at boot, once you have run: loginctl enable-linger")
+    return lines
+
+
+def _reboots(unit: BootUnit) -> str:
+    if not unit.systemd:
+        return "the next bireme command resumes jobs"
+    if not unit.unit:
+        return "the next bireme command resumes jobs; at boot: bireme doctor --install-unit"
+    if not unit.lingers:
+        return "jobs are resumed when you log in; at boot: loginctl enable-linger"
+    return "jobs are resumed at boot"
 
 
 def _interpreter(found: Interpreter | None) -> str:

@@ -20,7 +20,8 @@ from bireme.backends.local.zygotes import RUNTIME
 from bireme.core.admit import Capacity
 from bireme.model.decoding import DAMAGED
 from bireme.runs import machine
-from bireme.sdk import warm
+from bireme.sdk import bootunits, warm
+from bireme.sdk.bootunits import BootUnit
 from bireme.sdk.views import VERSION, WarmView
 
 LITTLE_DISK = 1024**3
@@ -95,6 +96,8 @@ class MachineView(Struct, frozen=True, kw_only=True):
     mpi: str
     """What `mpirun --version` says, in a line."""
     interpreter: Interpreter | None
+    at_boot: BootUnit = BootUnit(systemd=False)
+    """What resumes jobs after a reboot."""
     warm: tuple[WarmView, ...]
     problems: tuple[Problem, ...] = ()
 
@@ -116,6 +119,7 @@ def examine(home: Path, environ: Mapping[str, str], python: str = "") -> Machine
         mounts=_mounts(environ),
         mpi=_mpi(environ),
         interpreter=interpreter(environ, python),
+        at_boot=bootunits.examine(bootunits.plan(home, environ)),
         warm=warm.zygotes(home),
     )
     return msgspec.structs.replace(view, problems=tuple(problems(view, machine.is_shared(home))))
