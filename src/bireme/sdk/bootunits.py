@@ -1,7 +1,7 @@
 """A unit of the user's systemd that resumes jobs after a reboot: written, told about and removed.
 
-What a reboot ended is resumed by the next `bireme` command, and the unit is such a command. It is written only
-where nobody else has a file, and changed or removed only as it was written.
+What a reboot ended is resumed by the next `bireme` command, and the unit is such a command. It is written
+only where nobody else has a file, and changed or removed only as it was written.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -103,7 +104,8 @@ def examine(plan: Plan, root: Path = ROOT) -> BootUnit:
 def install(plan: Plan, root: Path = ROOT) -> BootUnit:
     """Writes the unit and has it started at each start of the user's systemd."""
     if not (root / "run/systemd/system").is_dir():
-        line = f"@reboot {homes.VARIABLE}={plan.home} {' '.join(_words(plan))}"
+        words = f"{homes.VARIABLE}={shlex.quote(str(plan.home))} {shlex.join(_words(plan))}"
+        line = "@reboot " + words.replace("%", "\\%")  # which ends a command in a crontab
         raise errors.BadInput(
             "systemd does not run on this machine, so nothing would start the unit",
             hint=f"where cron runs, `crontab -e` takes this line instead:\n  {line}",

@@ -210,3 +210,11 @@ def test_a_module_brings_the_current_folder(tmp_path: Path) -> None:
     found = folders.of_module("pkg.train", tmp_path)
 
     assert ([one.name for one in found.files], found.script) == (["pkg/train.py"], "pkg.train")
+
+
+def test_a_link_to_itself_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("nothing")
+
+    assert [one.name for one in folders.of_script("train.py", tmp_path).files] == ["train.py"]

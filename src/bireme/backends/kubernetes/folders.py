@@ -74,10 +74,6 @@ def _folder(root: Path, prefix: str, script: str, here: Path, named: Path | None
         File(name if prefix == "." else f"{prefix}/{name}", path, path.stat().st_size)
         for name, path in walk.files
     )
-    if len(files) > _MOST_FILES:
-        raise errors.BadInput(
-            f"{root} holds more than {_MOST_FILES} files", hint=f"leave some out in {root / '.biremeignore'}"
-        )
     if named is not None and named.is_file() and all(one.path != named for one in files):
         raise errors.BadInput(
             f"{named} has the name of a key or of credentials, which are not sent to a cluster",
@@ -101,6 +97,7 @@ class _Walk:
         self.top = _repository(self.real) or (around if around in self.real.parents else self.real)
         self._prefix = _below(self.real, self.top)
         self._named = named
+        self._root, self._ignored_by = root, root / ".biremeignore"
         self.files: list[tuple[str, Path]] = []
         self.left_out: list[str] = []
         self.secrets: list[str] = []
@@ -109,7 +106,9 @@ class _Walk:
         try:
             entries = sorted(os.scandir(folder), key=lambda one: one.name)
         except OSError as error:
-            raise errors.NoAccess(f"{folder} cannot be read: {error.strerror}") from error
+            raise errors.NoAccess(
+                f"{folder} cannot be read: {error.strerror}", hint=f"leave it out in {self._ignored_by}"
+            ) from error
         for one in entries:
             # A link to a folder may lead anywhere, and back here; a link to a file is that file.
             is_folder = one.is_dir(follow_symlinks=False)
@@ -119,8 +118,17 @@ class _Walk:
             if is_folder:
                 deeper = _rules_of(path, self._prefix + os.fsencode(f"{name}/"))
                 self.enter(path, f"{name}/", (*rules, *deeper))
-            elif one.is_file():
-                self.files.append((name, path))
+            elif _is_file(one):
+                self._add(name, path)
+
+    def _add(self, name: str, path: Path) -> None:
+        if len(self.files) == _MOST_FILES:
+            # At once: all of a home folder, or of /tmp, would take minutes.
+            raise errors.BadInput(
+                f"{self._root} holds more than {_MOST_FILES} files, all of which would be sent",
+                hint=f"move the script into a folder of its own, or leave some out in {self._ignored_by}",
+            )
+        self.files.append((name, path))
 
     def _is_sent(self, path: Path, name: str, is_folder: bool, rules: tuple[Rules, ...]) -> bool:
         shown = f"{name}/" if is_folder else name
@@ -140,6 +148,14 @@ class _Walk:
 
 
 _ALWAYS = ignoring.rules(ignoring.ALWAYS)
+
+
+def _is_file(one: os.DirEntry[str]) -> bool:
+    """Whether an entry is a file, or a link to one; a link to itself is none."""
+    try:
+        return one.is_file()
+    except OSError:
+        return False
 
 
 def _repository(folder: Path) -> Path | None:
