@@ -11,7 +11,7 @@ from bireme.backends.kubernetes import operators
 from bireme.backends.kubernetes.clusterdoctor import ClusterFacts, TaintFact, with_nodes
 from bireme.backends.kubernetes.jobs import Served
 from bireme.backends.kubernetes.operators import Lease, LeaseSpec, Operator
-from bireme.backends.kubernetes.views import Node
+from bireme.backends.kubernetes.views import Meta, Node
 from bireme.cli import render_cluster
 from bireme.model.job import Kind
 from bireme.sdk import clusterhealth
@@ -62,6 +62,7 @@ def test_a_cluster_with_everything_has_no_problem() -> None:
         ({"definitions": "kubeflow"}, "Kubeflow's own"),
         ({"operator": ""}, "no operator of Bireme holds its lease"),
         ({"unserved": ("TFJob", "MPIJob")}, "does not serve TFJob, MPIJob"),
+        ({"acting": ("pod-1", "laptop")}, "2 operators act on namespace team at once: pod-1, laptop"),
         ({"watched": False}, "does not watch namespace team"),
         ({"operator": None}, "you may not read its lease"),
         ({"ready_nodes": 0}, "none of 2 nodes is ready"),
@@ -118,6 +119,20 @@ def test_a_lease_tells_of_a_living_operator_only_while_it_is_renewed() -> None:
     assert lease.is_fresh(70.0)
     assert not lease.is_fresh(100.0)
     assert not Lease(spec=LeaseSpec("", "1970-01-01T00:01:00Z")).is_fresh(70.0)
+
+
+def test_operators_that_act_at_once_are_those_with_a_fresh_lease_that_watch_the_namespace() -> None:
+    def lease(holder: str, renewed: str = "1970-01-01T00:01:00Z", namespaces: str = "") -> Lease:
+        return Lease(Meta(annotations={operators.NAMESPACES: namespaces}), LeaseSpec(holder, renewed))
+
+    leases = [
+        lease("pod-1"),
+        lease("laptop", namespaces="team,other"),
+        lease("elsewhere", namespaces="other"),
+        lease("dead", renewed="1970-01-01T00:00:01Z"),
+    ]
+
+    assert operators.acting(leases, "team", now=65.0) == ("pod-1", "laptop")
 
 
 def test_a_user_is_told_what_is_missing_in_one_line() -> None:

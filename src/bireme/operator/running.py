@@ -10,13 +10,14 @@ import os
 import signal
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Coroutine
 
 from msgspec import Struct
 
 from bireme import errors
-from bireme.backends.kubernetes import gangs
+from bireme.backends.kubernetes import gangs, operators
 from bireme.backends.kubernetes.access import Access
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.backend import Settings
@@ -67,6 +68,8 @@ async def _serve(access: Access, options: Options) -> None:
         scope = await _within_rights(api, options.scope)
         controller = Controller(api, scope, options.settings, metrics, identity)
         leadership = _leadership(api, options, identity)
+        if leadership is None:
+            await _warn_of_others(api, options.scope)
         heartbeat = Heartbeat(api, options.lease_namespace, identity, options.scope)
         async with (
             serving.health(
@@ -77,6 +80,15 @@ async def _serve(access: Access, options: Options) -> None:
             await _until(stop, _carry_on(controller, leadership, heartbeat))
             _log.info("stopping")
             await (heartbeat if leadership is None else leadership).leave()
+
+
+async def _warn_of_others(api: Api, scope: Scope) -> None:
+    """Who starts an operator without election may not know of another: both would act on the same jobs."""
+    leases = await operators.find_leases(api) or ()
+    places = scope.namespaces or ("",)
+    others = {one for place in places for one in operators.acting(leases, place, time.time())}
+    if others:
+        _log.warning("another operator acts already, or ended just now", extra={"holders": sorted(others)})
 
 
 def _leadership(api: Api, options: Options, identity: str) -> Leadership | None:

@@ -67,6 +67,14 @@ def test_another_kind_that_is_missing_is_not_ours_to_install() -> None:
     assert error(404, "NotFound", path="/apis/x.io/v1/things").hint == "kubectl api-resources --context work"
 
 
+def test_a_namespace_that_is_missing_can_be_created_or_chosen() -> None:
+    found = error(404, "NotFound", 'namespaces "tema" not found', {"name": "tema", "kind": "namespaces"})
+
+    assert found.what.startswith("there is no namespace tema at the API server")
+    assert "kubectl create namespace tema" in found.hint
+    assert "--namespace" in found.hint
+
+
 def test_an_object_that_is_missing_is_named() -> None:
     found = error(404, "NotFound", 'tfjobs "a" not found', {"name": "a"}, f"{JOBS}/a")
 

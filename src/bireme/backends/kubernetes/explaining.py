@@ -89,7 +89,10 @@ def _forbidden(error: ApiError, about: Target) -> BiremeError:
 
 
 def _missing(error: ApiError, about: Target) -> BiremeError:
-    if error.details.get("name"):
+    if (name := error.details.get("name")) and error.details.get("kind") == "namespaces":
+        hint = f"choose another with --namespace, or create it: kubectl create namespace {name}"
+        return BadInput(f"there is no namespace {name} at {_server(error)}", hint=hint)
+    if name:
         return BadInput(f"{error.message} at {_server(error)}", hint="is it in another namespace or context?")
     version = about.api_version.rpartition("/")[2]
     what = f"{about.kind}/{version}" if version else about.resource

@@ -78,6 +78,12 @@ async def find(api: Api, known: Served, kinds: Iterable[str], namespace: str) ->
     return {kind: _serving(fresh, kind, namespace) for kind in kinds}
 
 
+def acting(leases: Iterable[Lease], namespace: str, now: float) -> tuple[str, ...]:
+    """The operators that act on a namespace now: more than one if they were told not to elect one. Pure."""
+    fresh = [one for one in leases if one.is_fresh(now) and one.watches(namespace)]
+    return tuple(dict.fromkeys(one.spec.holderIdentity or "" for one in fresh))
+
+
 def _serving(leases: Sequence[Lease], kind: str, namespace: str) -> Operator:
     if not leases:
         return Operator.ASLEEP
