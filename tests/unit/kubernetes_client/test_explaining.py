@@ -48,6 +48,16 @@ def test_a_quota_is_a_matter_of_room() -> None:
     assert "exceeded quota" in found.what
 
 
+def test_a_namespace_that_is_being_deleted_is_named() -> None:
+    said = 'configmaps "x" is forbidden: unable to create new content in namespace team because it is being '
+
+    found = error(403, "Forbidden", f"{said}terminated")
+
+    assert isinstance(found, BadInput)
+    assert found.what.startswith("namespace team is being deleted")
+    assert "--namespace" in found.hint
+
+
 def test_a_refusal_of_an_admission_rule_is_quoted() -> None:
     found = error(403, "Forbidden", "violates PodSecurity")
 

@@ -73,6 +73,11 @@ def _unanswered(error: ApiError) -> BiremeError:
 def _forbidden(error: ApiError, about: Target) -> BiremeError:
     if "exceeded quota" in error.message or "usage per" in error.message:
         return NoRoom(error.message, hint=f"kubectl describe quota,limits -n {about.namespace}")
+    if "because it is being terminated" in error.message:
+        return BadInput(
+            f"namespace {about.namespace} is being deleted at {_server(error)}, and takes nothing new",
+            hint="choose another with --namespace, or create it again when it is gone",
+        )
     told = _CANNOT.search(error.message)
     if told is None:
         verb = VERBS.get(error.source.method, "use")
