@@ -22,7 +22,7 @@ def shown(view: ClusterView) -> list[str]:
         ("job kinds", f"{_WHOSE[it.definitions]}: {', '.join(it.kinds)}" if it.kinds else "none"),
         ("operator", _UNSEEN if it.operator is None else it.operator or "none"),
         ("nodes", _nodes(it)),
-        ("devices", ", ".join(f"{count} {name}" for name, count in it.devices.items()) or "none"),
+        ("devices", _devices(it)),
         ("storage", _storage(it)),
         ("DNS", _UNSEEN if it.dns is None else "served" if it.dns else "not served"),
         ("neighbours", ", ".join(it.neighbours) or "none"),
@@ -37,6 +37,12 @@ def _nodes(it: ClusterFacts) -> str:
     if it.nodes is None:
         return _UNSEEN
     return f"{it.ready_nodes} of {it.nodes} ready: {show_cpu(it.cpu)}, {show_memory(it.memory)}"
+
+
+def _devices(it: ClusterFacts) -> str:
+    if it.nodes is None:
+        return _UNSEEN
+    return ", ".join(f"{count} {name}" for name, count in it.devices.items()) or "none"
 
 
 def _storage(it: ClusterFacts) -> str:
