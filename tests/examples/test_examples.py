@@ -87,6 +87,21 @@ def test_a_second_run_of_a_script_is_forked_from_a_warm_interpreter(bireme: Bire
     assert all(bireme.was_warm("warm"))
 
 
+@pytest.mark.frameworks
+def test_a_new_script_is_forked_from_the_torch_of_another_script(bireme: Bireme) -> None:
+    """Tutorial stages 2 to 5 each started cold, though stage 1 had left torch warm."""
+    if not is_there("torch"):
+        pytest.skip("torch is not installed on this machine; `make torch` installs it")
+    script = str(EXAMPLES / "pytorch-digits" / "train.py")
+    assert bireme("run", script, "--name", "old", "--", "--epochs", "1").returncode == 0
+    _await_warm(bireme)
+    bireme.write("new.py", "import bireme, tqdm\nfrom torch import nn\nprint(nn.Linear(2, 1).bias.shape)\n")
+
+    done = bireme("run", "new.py", "--workers", "2", "--name", "new")
+
+    assert (done.returncode, bireme.was_warm("new")) == (0, [True, True]), done.stderr
+
+
 def _await_warm(bireme: Bireme) -> None:
     from bireme.backends.local.zygotes import Stable
     from tests.local.harness import until

@@ -75,7 +75,7 @@ def test_modules_and_folders_are_found_as_python_finds_them(tmp_path: Path) -> N
     (tmp_path / "lib" / "tool.py").write_text("import jax")
     torch, jax = Needs(frozenset({"torch"})), Needs(frozenset({"jax"}))
 
-    assert imports.needs(["-m", "app"], str(tmp_path), "") == torch
+    assert imports.needs(("-m", "app"), str(tmp_path), "") == torch
     assert imports.needs(["-m", "app.__main__"], str(tmp_path), "") == torch
     assert imports.needs(["app", "--epochs", "3"], str(tmp_path), "") == torch
     assert imports.needs(["-m", "tool"], str(tmp_path), str(tmp_path / "lib")) == jax

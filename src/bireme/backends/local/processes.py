@@ -18,7 +18,7 @@ from bireme.runtime import linux
 MARK = "BIREME_RUN"
 """The variable that every process of a run carries: `<run>/<attempt>`."""
 
-_OURS, _HOME = "BIREME_", "BIREME_HOME"
+_OURS, _OF_THE_USER = "BIREME_", ("BIREME_HOME", "BIREME_WARM_MEMORY")
 _POLL = 0.05
 
 
@@ -143,7 +143,9 @@ def without_marks(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for a job that a rank starts: without what Bireme put into that of the rank."""
     if MARK not in environ:
         return dict(environ)  # of no rank: what begins like ours is what the user has set
-    return {name: value for name, value in environ.items() if not name.startswith(_OURS) or name == _HOME}
+    return {
+        name: value for name, value in environ.items() if not name.startswith(_OURS) or name in _OF_THE_USER
+    }
 
 
 def marked(run: str) -> set[int]:

@@ -72,7 +72,7 @@ class WarmLauncher:
         self._limit = zygotes.limit(site.environment)
         self._warm = warm and self._limit > 0 and zygotes.is_available()
         self._needs: dict[str, Needs] = {}
-        self._mute: set[str] = set()
+        self._mute: set[tuple[int, int]] = set()
         self._connections: dict[str, _Connection] = {}
         self._watched: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,15 +122,18 @@ class WarmLauncher:
 
     def _learn(self) -> None:
         """Remember from the ranks' reports what their scripts import, and make that warm for the next run."""
+        learnt = set()
         for label, (chosen, key) in self._served.items():
             with contextlib.suppress(OSError, *DAMAGED):
                 path = self._site.folder / "reports" / f"{label}.json"
                 report = msgspec.json.decode(files.read(path), type=_Report)
                 if report.modules:
                     before = self._stable.learnt(self._site.python, chosen.script)
-                    known = set(before.modules) if report.warm else set()
-                    modules = tuple(sorted(known | set(report.modules)))
-                    self._remember(chosen, key, modules, report.sites)
+                    known = before.given(self._needs[chosen.script]).modules if report.warm else ()
+                    modules = tuple(sorted({*known, *report.modules}))
+                    if (chosen.script, modules) not in learnt:
+                        self._remember(chosen, key, modules, report.sites)
+                    learnt.add((chosen.script, modules))
 
     def _remember(self, chosen: Plain, key: Key, modules: tuple[str, ...], sites: tuple[str, ...]) -> None:
         source = self._needs[chosen.script]
@@ -171,13 +174,14 @@ class WarmLauncher:
             connection = self._connections.get(socket)
             if connection is not None and not connection.is_closed:
                 return connection
-            if socket in self._mute:
+            identity = _identity(socket)
+            if identity is None or identity in self._mute:
                 continue
             connection = await _Connection.open(socket)
             if connection is not None:
                 self._connections[socket] = connection
                 return connection
-            self._mute.add(socket)
+            self._mute.add(identity)
         return None
 
     def _prepare(self, program: Program, chosen: Plain, pid: int) -> None:
@@ -200,9 +204,10 @@ class WarmLauncher:
             before, folders = packages, sites
         if not before:
             return
-        lesson = self._stable.learnt(self._site.python, chosen.script)
+        source = self._needs[chosen.script]
+        lesson = self._stable.learnt(self._site.python, chosen.script).given(source)
         # Packages without compiled parts are not seen, but the source tells of them.
-        modules = {*lesson.modules, *before, *self._needs[chosen.script].certain}
+        modules = {*lesson.modules, *before, *source.certain}
         key = self._stable.key(self._site.python, program.environment)
         # A rank that starts cold is slower, nothing more: no failure here may reach the job.
         with contextlib.suppress(OSError):
@@ -339,6 +344,15 @@ class _Report(Struct, frozen=True):
     modules: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
     warm: bool = False
+
+
+def _identity(socket: str) -> tuple[int, int] | None:
+    """Tells a zygote from the next one at the same place."""
+    try:
+        info = os.stat(socket)
+    except OSError:
+        return None
+    return info.st_ino, info.st_mtime_ns
 
 
 def _moved(path: str, target: str, source: str) -> str:

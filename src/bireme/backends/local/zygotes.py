@@ -104,11 +104,13 @@ class Lesson(Struct, frozen=True):
     sites: tuple[str, ...] = ()
     """The folders of its third-party packages."""
 
+    def given(self, source: Needs) -> Lesson:
+        """What still holds, now that the source names these: nothing, if an import was taken out since."""
+        return self if set(self.imports) <= source.certain | source.possible else Lesson(sites=self.sites)
+
     def needs(self, source: Needs) -> Needs:
         """What the script imports, given what its source names now."""
-        if not set(self.imports) <= source.certain | source.possible:
-            return source  # an import was taken out, and nobody knows what that had brought along
-        return Needs(source.certain | {name.partition(".")[0] for name in self.modules}, source.possible)
+        return Needs(source.certain | _tops(self.given(source).modules), source.possible)
 
 
 class Stable:
@@ -123,10 +125,11 @@ class Stable:
     def serving(self, key: Key, needs: Needs) -> tuple[str, ...]:
         """The sockets of the zygotes that may serve a program, the best first."""
         found = [one for one in self._of(key) if one.is_ready and not one.is_stopped]
-        sites = next((one.sites for one in found), ())
-        brought = installed.required(needs.certain, sites)
-        full = Needs(needs.certain | brought, needs.possible)
-        names = warm_starts.serving(full, [one.warm for one in found])
+        if any(not set(one.roots) <= needs.certain for one in found):
+            # What the packages of the source need is imported with them, though the source does not say so.
+            brought = installed.required(needs.certain, found[0].sites)
+            needs = Needs(needs.certain | brought, needs.possible)
+        names = warm_starts.serving(needs, [one.warm for one in found])
         return tuple(str(self._folder / name / "socket") for name in names)
 
     def covers(self, key: Key, needs: Needs, modules: tuple[str, ...]) -> bool:
@@ -144,6 +147,8 @@ class Stable:
         learnt = self._learnt_variables(key, modules)
         folder = self._folder / f"{key.name}-{_digest([sorted(_tops(modules)), sorted(learnt.items())])}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _zygote(folder) is not None:
+            return
         refusal = _refusal(folder)
         if refusal is not None and refusal.holds(limit, time.time()):
             less = tuple(
@@ -171,6 +176,10 @@ class Stable:
     def make_room(self, limit: int) -> None:
         """End idle zygotes, the least recently used first, until the others hold no more than the limit."""
         found = {one.name: one for one in self.every()}
+        if sum(one.memory for one in found.values() if one.is_ready) <= limit and all(
+            one.is_ready for one in found.values()
+        ):
+            return
         held = [
             Warm(
                 one.name,
@@ -379,14 +388,15 @@ def _tops(modules: tuple[str, ...]) -> set[str]:
 
 def limit(environ: Mapping[str, str]) -> int:
     """The bytes that idle zygotes may hold together; a part of the machine's where nothing else is said."""
-    written = environ.get(LIMIT, "")
-    return quantities.whole(written) if written else int(machine.capacity().memory * _SHARE)
+    with contextlib.suppress(KeyError, ValueError):
+        return quantities.whole(environ[LIMIT])
+    return int(machine.capacity().memory * _SHARE)
 
 
 def check_limit(environ: Mapping[str, str]) -> None:
     """Raise BadInput for a limit that is no amount of memory, before any job is started with it."""
     try:
-        if limit(environ) >= 0:
+        if quantities.whole(environ.get(LIMIT, 0)) >= 0:
             return
         problem = "it is negative"
     except ValueError as error:

@@ -37,7 +37,7 @@ def needs(words: Sequence[str], folder: str, python_path: str) -> Needs:
     entries = [entry for entry in python_path.split(os.pathsep) if os.path.isabs(entry)]
     # A folder of packages that pip has filled is nobody's own source.
     own = [entry for entry in entries if not entry.rstrip("/").endswith(("site-packages", "dist-packages"))]
-    if words[:1] == ["-m"]:
+    if words[0] == "-m":
         roots = [folder, *own]
         todo = deque(_sources(words[1], roots, certain=True))
         if todo and os.path.basename(todo[-1].path) == "__init__.py":
