@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 # Not the one of `typing`, whose import takes longer than all of this. Type checkers know the name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from bireme.runtime.checkpoints.loading import load as load
     from bireme.runtime.script.complaints import Complaint as Complaint
     from bireme.runtime.script.run import Run as Run
     from bireme.runtime.script.starting import init as init
@@ -20,9 +21,16 @@ else:
     def __getattr__(name: str) -> object:
         if name == "Client":
             return _client()
+        if name == "load":
+            from .runtime.checkpoints import loading
+
+            return loading.load
         if name in ("init", "Run", "Complaint"):
             return _of_script(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({"Client", "Complaint", "Run", "init", "load", *globals()} - {"TYPE_CHECKING", "sys"})
 
 
 def _of_script(name: str) -> object:

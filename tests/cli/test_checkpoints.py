@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_a_run_goes_on_from_the_step_that_is_named(old: Cli) -> None:
     ("origin", "says"),
     [
         ("old@7", "it has steps 0, 1, 2"),
-        ("old@last", "--from train-abcd@1200"),
+        ("old@last", "write train-abcd@1200"),
         ("absent", "there is no run absent"),
         ("./nowhere", "no checkpoint to continue from"),
     ],
@@ -97,3 +98,40 @@ def test_a_run_that_never_managed_to_save_does_not_end_as_a_plain_success(cli: C
     assert lost in shown
     assert told["phase"] == "Succeeded"
     assert [one["type"] for one in told["events"] if one["reason"] == "CheckpointsNotSaved"] == ["Warning"]
+
+
+WEIGHTS = """
+import torch
+import bireme
+
+model = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+with bireme.init() as run:
+    for step in (4, 9):
+        torch.nn.init.constant_(model.weight, float(step))
+        run.save_now(step, model=model, optimizer=optimizer)
+"""
+
+
+@pytest.mark.frameworks
+def test_a_checkpoint_is_exported_to_a_file_that_torch_reads(cli: Cli) -> None:
+    torch = pytest.importorskip("torch")
+    cli.write("train.py", WEIGHTS)
+    assert cli("run", "train.py", "--name", "old", "--python", sys.executable).status == 0
+
+    named = cli("checkpoints", "export", "old@4", "model.pt", "--json")
+    again = cli("checkpoints", "export", "old", "model.pt")
+    first = torch.load(cli.folder / "model.pt", weights_only=True)
+    forced = cli("checkpoints", "export", "old", "model.pt", "--part", "optimizer", "--force")
+    absent = cli("checkpoints", "export", "old", "other.pt", "--part", "weights")
+
+    assert named.status == 0, named.err
+    told = json.loads(named.out)
+    assert (told["part"], told["step"], told["others"]) == ("model", 4, ["optimizer"])
+    assert first["weight"].tolist() == [[4.0] * 3] * 2
+    assert (again.status, "--force" in again.err) == (2, True)
+    assert forced.status == 0, forced.err
+    assert "wrote optimizer of old@9 to model.pt" in forced.err
+    assert torch.load(cli.folder / "model.pt", weights_only=True)["param_groups"][0]["momentum"] == 0.9
+    assert (absent.status, "model, optimizer" in absent.err) == (2, True)
+    assert [path.name for path in cli.folder.iterdir() if "pt" in path.name] == ["model.pt"]

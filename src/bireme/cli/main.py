@@ -37,7 +37,7 @@ VERBS = {
     "logs": Verb("logs", "Print what a job's replicas printed."),
     "show": Verb("show", "Show a job: replicas, conditions, events, why it waits or failed."),
     "stacks": Verb("stacks", "Print where the Python code of each rank is now."),
-    "checkpoints": Verb("checkpoints", "List the checkpoints of a job."),
+    "checkpoints": Verb("checkpoints", "List the checkpoints of a job, or export one."),
     "tensorboard": Verb("tensorboard", "Show in TensorBoard what a job reported."),
     "wait": Verb("wait", "Wait until jobs have ended, and exit with their status."),
     "stop": Verb("stop", "Put jobs aside; they can be resumed."),

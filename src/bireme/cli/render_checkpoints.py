@@ -5,7 +5,7 @@ from __future__ import annotations
 from bireme.cli import text
 from bireme.model.quantities import show_memory
 from bireme.runs.checkpoints import Checkpoint
-from bireme.sdk.checkpoints import CheckpointList
+from bireme.sdk.checkpoints import CheckpointList, Exported
 
 HEADER = ("STEP", "AGE", "SIZE", "RANKS", "METRICS", "STATE")
 
@@ -14,6 +14,16 @@ def listed(found: CheckpointList, now: float, columns: int | None) -> list[str]:
     if not found.checkpoints:
         return []
     return text.table(HEADER, [_row(one, now) for one in found.checkpoints], columns)
+
+
+def exported(done: Exported) -> list[str]:
+    """What was written, and what was not."""
+    lines = [f"wrote {done.part} of {done.source} to {done.file} ({show_memory(done.size)})"]
+    if done.is_sharded:
+        lines.append(f"its tensors were put together from the pieces of {done.ranks} ranks")
+    if done.others:
+        lines.append(f"left out: {', '.join(done.others)} (--part NAME)")
+    return lines
 
 
 def _row(one: Checkpoint, now: float) -> tuple[str, ...]:

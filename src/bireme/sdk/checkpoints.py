@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from msgspec import Struct
 
 from bireme import errors
-from bireme.runs import checkpoints
+from bireme.backends.local import interpreters
+from bireme.runs import checkpoints, exports
 from bireme.runs.checkpoints import Checkpoint
 from bireme.sdk.finding import Places
 
@@ -19,6 +23,24 @@ class CheckpointList(Struct, frozen=True):
     job: str
     where: str
     checkpoints: tuple[Checkpoint, ...]
+    version: int = 1
+
+
+class Exported(Struct, frozen=True):
+    """What `bireme checkpoints export --json` prints."""
+
+    source: str
+    """The job or the place, and the step: `train-abcd@1200`."""
+    file: str
+    part: str
+    step: int
+    size: int
+    ranks: int
+    """How many ranks have saved it."""
+    is_sharded: bool
+    """Whether its tensors were put together from the pieces of several ranks."""
+    others: tuple[str, ...]
+    """The parts that were not written."""
     version: int = 1
 
 
@@ -44,12 +66,37 @@ def origin(places: Places, given: str) -> str:
     return where if step is None else f"{where}@{step}"
 
 
+def export(places: Places, given: str, target: str, part: str, *, force: bool) -> Exported:
+    """Writes a part of a checkpoint for torch, in the interpreter of its job or in one that has torch."""
+    if target.endswith(".safetensors"):
+        raise errors.BadInput(
+            "a file of torch is written, and safetensors is another format",
+            hint="model.pt, or bireme.load(...)",
+        )
+    name, _ = _split(given)
+    source = origin(places, given)
+    pythons = [interpreters.find(os.environ), sys.executable]
+    if "/" not in name:
+        pythons.insert(0, places.find(name).python(os.environ))
+    told = exports.export(pythons, exports.Wish(source, os.path.abspath(target), part, force))
+    return Exported(
+        f"{name}@{told.step}",
+        target,
+        told.part,
+        told.step,
+        told.size,
+        told.ranks,
+        told.is_sharded,
+        told.others,
+    )
+
+
 def _split(given: str) -> tuple[str, int | None]:
     name, at, step = given.rpartition("@")
     if not at:
         return given, None
     if not step.isdecimal():
         raise errors.BadInput(
-            f"{step!r} is not the step of a checkpoint", hint="--from train-abcd@1200, or --from train-abcd"
+            f"{step!r} is not the step of a checkpoint", hint="write train-abcd@1200, or train-abcd"
         )
     return name, int(step)

@@ -81,7 +81,7 @@ class Chooser:
                 return
             with self.shelf.hold(choice.name):
                 try:
-                    opened = _open(self.shelf, choice.name, self.owner, self.gang)
+                    opened = found_whole(self.shelf, choice.name, self.owner, self.gang)
                 except (Torn, Unreadable) as error:
                     why = str(error)
                     continue
@@ -102,7 +102,7 @@ class Chooser:
             with self.shelf.hold(name):
                 opened: Optional[Opened] = None
                 try:
-                    opened = _open(self.shelf, name, self.owner, self.gang)
+                    opened = found_whole(self.shelf, name, self.owner, self.gang)
                 except Torn as torn:
                     self.tell(f"checkpoint {name} is torn and skipped: {torn}")
                 except Unreadable as error:
@@ -153,7 +153,7 @@ class Chooser:
             serial = self.gang.hear(queue.pop(0) if queue and self.owner.rank == 0 else -1)
             if serial < 0:
                 return
-            # Another machine may not see it yet; then `_open` finds it missing, and all go on to the next.
+            # Another machine may not see it yet; then it is found missing, and all go on to the next.
             yield named.get(serial, f"step-{0:09d}.0")
 
 
@@ -169,7 +169,7 @@ def ordered(newest_first: List[Head], run: str, is_some_unread: bool) -> List[He
     return [] if is_some_unread else newest_first
 
 
-def _open(shelf: Shelf, name: str, owner: Owner, gang: Any) -> Opened:
+def found_whole(shelf: Shelf, name: str, owner: Owner, gang: Any) -> Opened:
     """Verifies everything. Ranks that can talk share the work on what only one of them needs."""
     head = reading.head(shelf, name)
     if 0 not in head.ranks:

@@ -128,7 +128,7 @@ class Checkpoints:
             with Chooser(shelf, self._owner, gang, self._meeting, self._tell).chosen(step) as opened:
                 if opened is None:
                     return None
-                found = _restored(shelf, opened, parts)
+                found = restored(shelf, opened, parts)
                 self._saves.worked(found.step)
                 return found
         except OSError as error:
@@ -320,7 +320,8 @@ def verified(where: str) -> Tuple[Found, ...]:
     return tuple(answer)
 
 
-def _restored(shelf: Store, opened: Opened, parts: Mapping[str, Any]) -> Restored:
+def restored(shelf: reading.Shelf, opened: Opened, parts: Mapping[str, Any]) -> Restored:
+    """Puts what was read into the parts; without parts, everything comes back in `values`."""
     saved = opened.common.parts
     absent = [name for name in parts if name not in saved]
     if absent:
