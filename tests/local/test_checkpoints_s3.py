@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import bireme
 from bireme.runtime.checkpoints import buckets
 from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed, verified
 from bireme.runtime.checkpoints.writing import Patience
@@ -42,6 +43,18 @@ def test_ranks_save_and_restore_and_old_ones_go(where: str) -> None:
     assert not [
         path for path in buckets.Bucket(where).objects() if path.startswith((".staging", "step-000000001"))
     ]
+
+
+def test_one_line_loads_the_newest_or_one_that_is_named(where: str) -> None:
+    one = opened(where, [])
+    for step in (1, 2):
+        one.save(step, {"x": step}, {}, {})
+    one.close()
+
+    assert bireme.load(where) == {"x": 2}
+    assert bireme.load(f"{where}@1") == bireme.load(f"{where}/step-000000001") == {"x": 1}
+    with pytest.raises(Complaint, match="the steps that are there: 1, 2"):
+        bireme.load(f"{where}@7")
 
 
 def test_what_was_never_finished_is_not_seen_and_is_cleared_away(where: str) -> None:

@@ -22,6 +22,8 @@ import torch._dynamo
 from torch.distributed import init_process_group, device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
+import bireme
+from bireme.runtime.checkpoints import gradients
 
 torch.set_num_threads(1)
 
@@ -67,6 +69,19 @@ def acted(where, meeting, rank, world, actions):
         elif action == "restore":
             found = checkpoints.restore({"model": model, "optimizer": optimizer})
             yield found and [found.step, found.own, found.world_size]
+        elif action == "load":
+            loaded = bireme.load(where)
+            yield [[one.tolist() for one in loaded["model"].values()], loaded.is_sharded]
+        elif action == "accumulate":
+            torch.manual_seed(rank)
+            model(torch.randn(4, 6)).square().mean().backward()
+            own = {"gradients": gradients.capture({"model": model})[0]}
+            checkpoints.save(5, {"model": model}, own, {})
+            checkpoints.wait()
+        elif action == "continue":
+            gradients.put({"model": model}, checkpoints.restore({"model": model}).own["gradients"])
+        elif action == "gradients":
+            yield [whole(one.grad).tolist() for one in model.parameters()]
     checkpoints.close()
 
 def forked(rank, where, meeting, world, actions):
@@ -169,3 +184,19 @@ def test_copies_are_written_once(gang: Gang, tmp_path: Path) -> None:
     assert [len(sheet["chunks"]) for sheet in sheets] == [9, 9, 0, 0]
     ((_, state),) = gang(tmp_path / "kept", None, 1, "restore", "show")
     assert state == answers[0][1]
+
+
+def test_outside_of_a_run_it_is_loaded_whole(saved: Saved, gang: Gang) -> None:
+    where, (parameters, _), _ = saved
+
+    ((loaded,),) = gang(where, None, 1, "load")
+
+    assert loaded == [parameters, True]
+
+
+def test_gradients_that_are_spread_and_pending_come_back(tmp_path: Path, gang: Gang) -> None:
+    before = gang(tmp_path / "kept", tmp_path / "first", 2, "accumulate", "gradients")
+    after = gang(tmp_path / "kept", tmp_path / "second", 2, "continue", "gradients")
+
+    assert after == before
+    assert any(number for row in before[0][0][0] for number in row)

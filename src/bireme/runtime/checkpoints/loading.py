@@ -107,9 +107,12 @@ def _split(text: str) -> Tuple[str, Optional[int]]:
 
 def _in_bucket(where: str, step: Optional[int]) -> Tuple[Shelf, Optional[int]]:
     parent, _, last = where.rstrip("/").rpartition("/")
-    store = places.store(where if layout.step_of(last) is None else parent)
-    shelf: Shelf = store.snapshot()
-    return (shelf, step) if layout.step_of(last) is None else (_One(shelf, last), step)
+    of_name = layout.step_of(last)
+    if of_name is None:
+        return places.store(where).snapshot(), step
+    shelf: Shelf = places.store(parent).snapshot()
+    # Objects are stored under a name that no other save of the step has, and listed under the plain one.
+    return (_One(shelf, last), step) if last in shelf.names() else (shelf, of_name)
 
 
 def _of_job(text: str) -> str:
