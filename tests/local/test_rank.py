@@ -83,7 +83,6 @@ SCRIPTS: dict[str, str | bytes] = {
     "exits_3": "import sys; sys.exit(3)",
     "exits_with_text": "import sys; print('last words'); sys.exit('something went wrong')",
     "exits_hard": "import os; os._exit(9)",
-    "aborts": "import os; os.abort()",
     "is_interrupted": "import atexit; atexit.register(print, 'bye'); raise KeyboardInterrupt",
     "joins_its_threads": (
         "import atexit, threading, time\natexit.register(print, 'last')\n"
@@ -135,6 +134,17 @@ def test_a_script_cannot_tell_the_difference(tmp_path: Path, name: str) -> None:
     ours = run(tmp_path, RANK, f"{name}.py", "--lr", "0.1", BIREME_REPORT=str(tmp_path / "report"))
 
     assert ours == plain
+
+
+def test_a_script_that_aborts_ends_as_it_would_and_leaves_its_stack(tmp_path: Path) -> None:
+    write(tmp_path, "aborts", "import os\nos.abort()\n")
+
+    plain = run(tmp_path, "aborts.py")
+    ours = run(tmp_path, RANK, "aborts.py")
+
+    assert (ours.code, ours.out) == (plain.code, plain.out)
+    assert ours.err.startswith("Fatal Python error: Aborted\n")
+    assert 'aborts.py", line 2 in <module>' in ours.err
 
 
 @pytest.mark.parametrize("name", ["facts", "fails", "does_not_parse", "exits_with_text", "starts_workers"])

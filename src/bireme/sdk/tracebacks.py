@@ -59,7 +59,7 @@ def place(frames: Sequence[Frame]) -> str:
 def crash(lines: Sequence[str]) -> tuple[str, ...]:
     """The part of what a rank printed that says where its last crash was; nothing if it did not crash."""
     begins = [number for number, line in enumerate(lines) if line.startswith(_FATAL)]
-    return tuple(lines[begins[-1] :]) if begins else ()
+    return tuple(line for line in lines[begins[-1] :] if not _is_of_us(line)) if begins else ()
 
 
 def crash_place(lines: Sequence[str]) -> str:
@@ -67,6 +67,11 @@ def crash_place(lines: Sequence[str]) -> str:
     found = threads(crash(lines))
     current = next((one for one in found if one.title.startswith("Current")), None)
     return place(current.frames) if current is not None else ""
+
+
+def _is_of_us(line: str) -> bool:
+    match = _FRAME.fullmatch(line)
+    return match is not None and _OURS.search(match["file"]) is not None
 
 
 def _without_us(frames: list[Frame]) -> tuple[Frame, ...]:
