@@ -81,6 +81,16 @@ def test_within_one_second_the_last_lines_tell_who_was_first() -> None:
     assert found.error.short == "worker-0"
 
 
+def test_a_crash_in_a_pod_is_told_with_the_line_that_its_log_names() -> None:
+    seen = _seen(job(failed(9)), pod("worker-0", ended(139, 9), phase="Failed"))
+
+    found = clusterviews.explained(replace(seen, crashes={("mnist-worker-0", 0): "train.py:4 in crash()"}))
+
+    assert found is not None
+    assert found.error is not None
+    assert found.error.how == "was killed by SIGSEGV in train.py:4 in crash() (exit code 139)"
+
+
 def test_what_a_rank_told_of_itself_is_believed_before_anything_else() -> None:
     told = f"bireme-report asked=1 time={EPOCH + 8.5}\nTraceback (most recent call last):\nKeyError: 'x'\n"
     pods = (

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bireme.cli import render_diagnosis, render_warm, text
 from bireme.model.pods import Resources
 from bireme.model.quantities import show_cpu, show_memory
+from bireme.model.status import Phase
 from bireme.sdk.views import JobList, JobSummary, JobView, ReplicaView
 
 MOST_EVENTS = 20
@@ -42,7 +43,7 @@ def shown(job: JobView, now: float) -> list[str]:
         lines += ["", *_events(job)]
     if job.diagnosis is not None:
         lines += ["", *render_diagnosis.lines(job.diagnosis)]
-    elif job.why:
+    if job.why and (job.diagnosis is None or job.phase is Phase.RUNNING):
         lines += ["", f"{job.id}: {job.why}"]
     return lines
 

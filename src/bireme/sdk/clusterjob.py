@@ -23,7 +23,7 @@ from bireme.backends.local import interpreters
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
 from bireme.runs.logreading import EVERYTHING, Choice, LogLine
-from bireme.sdk import clusterviews, ranks
+from bireme.sdk import clusterviews, ranks, tracebacks
 from bireme.sdk.clusterviews import Seen
 from bireme.sdk.clusterwatch import ClusterWatch
 from bireme.sdk.evidence import TAIL
@@ -138,13 +138,18 @@ class ClusterJob:
         if seen.status.phase is not Phase.FAILED and not seen.status.crashes and not seen.status.evictions:
             return clusterviews.view(seen)
         tails = await self._tails(api, seen)
-        seen = replace(seen, last_lines={uid: lines[-1].time for uid, lines in tails.items() if lines})
+        seen = replace(
+            seen,
+            last_lines={uid: lines[-1].time for uid, lines in tails.items() if lines},
+            crashes=_crashes(seen, tails),
+        )
         found = clusterviews.explained(seen)
         if found is None or found.error is None:
             return clusterviews.view(seen)
         named = [one.pod.metadata.uid for one in seen.pods if one.replica.name == found.error.replica]
         lines = [line for uid in named for line in tails.get(uid, ())]
-        return clusterviews.view(seen, tuple(line.text for line in lines if line.text.strip())[-TAIL:])
+        texts = tuple(line.text for line in lines if line.text.strip())
+        return clusterviews.view(seen, tracebacks.crash(texts)[:TAIL] or texts[-TAIL:])
 
     async def _tails(self, api: Api, seen: Seen) -> dict[str, list[LogLine]]:
         """The last lines of the replicas that failed, by the uid of their pods."""
@@ -202,6 +207,16 @@ class ClusterJob:
 def _rests(seen: Seen) -> bool:
     phase = seen.status.phase
     return phase.is_final or (phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods))
+
+
+def _crashes(seen: Seen, tails: Mapping[str, list[LogLine]]) -> dict[tuple[str, int], str]:
+    """Where the code of replicas was that crashed, by replica and attempt."""
+    found = {
+        (one.replica.name, one.replica.attempt): tracebacks.crash_place([line.text for line in lines])
+        for one in seen.pods
+        if (lines := tails.get(one.pod.metadata.uid))
+    }
+    return {key: place for key, place in found.items() if place}
 
 
 async def _tail(api: Api, one: ReplicaPod) -> list[LogLine]:

@@ -49,6 +49,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     events: tuple[EventObject, ...] = ()
     last_lines: Mapping[str, float] = {}
     """When a pod last printed something, by its uid, where that was looked up."""
+    crashes: Mapping[tuple[str, int], str] = {}
+    """Where the code of a replica was when it crashed, by replica and attempt, as far as its log tells."""
     now: float
 
     @property
@@ -206,6 +208,7 @@ def evidence(it: Seen) -> Evidence:
         host="",
         lives=podlives.lives(it.pods, it.last_lines),
         reports=podlives.reports(it.pods),
+        crashes=it.crashes,
     )
 
 
