@@ -42,6 +42,7 @@ class Screen:
         self._shown = ""
         self._prompts = prompts
         self._prompted = ""
+        self._rewrites = False
 
     @property
     def shows_prompts(self) -> bool:
@@ -66,14 +67,17 @@ class Screen:
 
     def prompt(self, line: str) -> None:
         """Shows an unfinished line as far as it is new; one that was rewritten, as a bar is, is replaced."""
-        if line == self._prompted:
-            return
         if not line:
-            self._prompted = ""  # it has ended, and is printed as a line
+            self._prompted, self._rewrites = "", False  # it has ended, and is printed as a line
             return
-        self._out.write(self._continued(line))
-        self._out.flush()
-        self._prompted = line
+        self._rewrites = self._rewrites or not line.startswith(self._prompted)
+        if self._rewrites:
+            # A bar that took two rows of the terminal would leave one of them behind at each step.
+            line = text.cut(text.plain(line), self._columns() - 1)
+        if line != self._prompted:
+            self._out.write(self._continued(line))
+            self._out.flush()
+            self._prompted = line
 
     def say(self, words: str) -> None:
         """Writes our own words, above the status line."""
