@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from bireme import errors
-from bireme.cli import follow, render_diagnosis, text
+from bireme.cli import follow, render_diagnosis, render_jobs, text
 from bireme.cli.follow import Ending, Signals
 from bireme.cli.opening import say
 from bireme.cli.render_lines import Prefixes
@@ -57,7 +58,10 @@ def told(view: JobView, *, named: bool) -> list[str]:
             warned = view.diagnosis is not None and view.diagnosis.finding.is_warning
             return [*render_diagnosis.lines(view.diagnosis), *lines] if warned and view.diagnosis else lines
         case Phase.FAILED:
-            return render_diagnosis.lines(view.diagnosis) if view.diagnosis else [f"{name}Failed: {view.why}"]
+            left = render_jobs.kept(view, time.time())
+            if view.diagnosis is None:
+                return [f"{name}Failed: {view.why}", *left]
+            return render_diagnosis.lines(view.diagnosis, left)
         case Phase.SUSPENDED:
             return [f"{view.id} was put aside; `bireme resume {view.id}` goes on with it"]
         case _:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bireme.cli.text import indented
 from bireme.sdk.views import Diagnosis, Finding, FirstError
 
@@ -9,14 +11,14 @@ MOST_LINES = 40
 """Of a traceback: the ends of it, which say where and what; all of it is in the logs."""
 
 
-def lines(diagnosis: Diagnosis) -> list[str]:
-    """The whole story, to be printed last."""
+def lines(diagnosis: Diagnosis, kept: Sequence[str] = ()) -> list[str]:
+    """The whole story, to be printed last; `kept` says what is left to go on from."""
     told = [diagnosis.summary]
     if diagnosis.finding is Finding.INDEPENDENT:
         return told + indented(diagnosis.advice)
     if diagnosis.more:
         told.append(f"Everything it printed: {diagnosis.more}")
-    return told + indented(diagnosis.advice) + _error(diagnosis.error)
+    return [*told, *kept, *indented(diagnosis.advice), *_error(diagnosis.error)]
 
 
 def sentence(diagnosis: Diagnosis) -> str:

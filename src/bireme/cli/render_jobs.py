@@ -42,10 +42,22 @@ def shown(job: JobView, now: float) -> list[str]:
     if job.events:
         lines += ["", *_events(job)]
     if job.diagnosis is not None:
-        lines += ["", *render_diagnosis.lines(job.diagnosis)]
+        lines += ["", *render_diagnosis.lines(job.diagnosis, kept(job, now))]
     if job.why and (job.diagnosis is None or job.phase is Phase.RUNNING):
         lines += ["", f"{job.id}: {job.why}"]
     return lines
+
+
+def kept(job: JobView, now: float) -> list[str]:
+    """What a job that failed can go on from, and how."""
+    one, again = job.checkpoint, f"bireme resume {job.id}"
+    if job.phase is not Phase.FAILED:
+        return []
+    if one is None:
+        return [f"To try again, with what is mended: {again}"] if job.resumable else []
+    saved = f", saved {text.duration(max(0.0, now - one.saved))} ago" if one.saved else ""
+    line = f"Its newest checkpoint is of step {one.step}{saved} in {one.where}"
+    return [line, f"Go on from it: {again if job.resumable else f'bireme run ... --from {one.where}'}"]
 
 
 def amount(resources: Resources) -> str:
@@ -57,6 +69,15 @@ def amount(resources: Resources) -> str:
         parts.append(show_memory(resources.memory))
     parts += [f"{count} {name}" for name, count in resources.devices.items()]
     return ", ".join(parts)
+
+
+def scaled(before: JobView, after: JobView) -> list[str]:
+    """What scaling has changed: ranks of a script, or replicas by role."""
+    if after.counts_ranks:
+        return [f"from {before.total} to {after.total} ranks"]
+    was = {role.name: role.replicas for role in before.roles}
+    counts = [(role.name, was.get(role.name, 0), role.replicas) for role in after.roles]
+    return [f"{name} from {old} to {new}" for name, old, new in counts if old != new] or ["nothing to change"]
 
 
 def moment(at: float) -> str:
@@ -95,11 +116,20 @@ def _facts(job: JobView, now: float) -> list[str]:
         ("attempt", str(job.attempt + 1)),
         ("crashes", crashes if job.crashes else ""),
         ("evictions", evictions if job.evictions else ""),
+        ("checkpoint", _checkpoint(job, now)),
         ("folder", job.cwd),
         ("python", job.python),
         ("files", job.folder),
     ]
     return [f"  {name:<10} {value}" for name, value in facts if value]
+
+
+def _checkpoint(job: JobView, now: float) -> str:
+    one = job.checkpoint
+    if one is None:
+        return ""
+    saved = f", {text.duration(max(0.0, now - one.saved))} ago" if one.saved else ""
+    return f"step {one.step}{saved}, {one.where}"
 
 
 def _resources(job: JobView) -> str:

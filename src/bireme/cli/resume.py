@@ -1,4 +1,4 @@
-"""`bireme resume`: let stopped jobs go on."""
+"""`bireme resume`: let jobs go on that were stopped, or that failed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from bireme.model.status import Phase
 from bireme.sdk.views import JobViews
 
 
-@click.command("resume", short_help="Let stopped jobs go on with their next attempt.")
+@click.command("resume", short_help="Let jobs that were stopped, or that failed, go on.")
 @names
 @as_json
 def command(names: tuple[str, ...], as_json: bool) -> None:
-    """Lets jobs that were stopped go on with their next attempt, which costs none of their retries."""
+    """Lets jobs that were stopped, or that failed, go on with their next attempt.
+
+    It costs none of their retries; of a job that failed, all retries are there again. The script goes on from
+    its last checkpoint, if it saves any with `run.save` and restores them.
+    """
     client = opened()
     views = []
     for name in names:
         job = client.find(name)
         before, view = job.view(), job.resume()
         views.append(view)
-        if before.phase is Phase.SUSPENDED:
-            say(f"{view.id} goes on; follow it with `bireme logs -f {view.id}`")
+        if before.phase in (Phase.SUSPENDED, Phase.FAILED):
+            since = f" from step {view.checkpoint.step}" if view.checkpoint else ""
+            say(f"{view.id} goes on{since}; follow it with `bireme logs -f {view.id}`")
         else:
             say(f"{view.id} was not stopped: it is {before.phase}")
     if as_json:

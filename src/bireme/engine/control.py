@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from bireme import errors
+from bireme.core import suspend
 from bireme.engine import guard
 from bireme.model.job import Job
 from bireme.model.status import Phase
@@ -23,30 +25,38 @@ def stop(run: RunDirectory) -> None:
 
 
 def resume(run: RunDirectory) -> None:
-    """Let a job that was put aside go on with its next attempt."""
+    """Let a job that was put aside, or that failed, go on with its next attempt."""
     phase = run.status().phase
-    if phase.is_final:
+    if phase is Phase.SUCCEEDED:
         raise errors.BadInput(
-            f"{run.id} has ended ({phase})", hint="a job that ended is run anew with `bireme run`"
+            f"{run.id} has ended ({phase})", hint="a job that succeeded is run anew with `bireme run`"
         )
-    run.edit(lambda desired: replace(desired, job=_suspended(desired.job, False)))
+    last = directory.newest(run.home, run.id.name)
+    if phase is Phase.FAILED and last is not None and last.id != run.id and last.is_active():
+        raise errors.BadInput(
+            f"{last.id} is still active ({last.status().phase})",
+            hint=f"two runs of one name cannot go on together; end it with `bireme rm {last.id}`",
+        )
+    heeded = run.status().resumes
+
+    def resumed(desired: Desired) -> Desired:
+        policy = replace(desired.job.policy, suspend=False)
+        if phase is Phase.FAILED:
+            policy = replace(policy, resumes=heeded + 1)
+        return replace(desired, job=replace(desired.job, policy=policy))
+
+    run.edit(resumed)
     tend(run)
 
 
-def scale(run: RunDirectory, role: str, replicas: int) -> None:
-    """Change how many replicas a role has."""
+def is_called_back(run: RunDirectory) -> bool:
+    """Whether the run has failed, and is to go on as soon as somebody looks after it."""
+    return suspend.is_called_back(run.desired().job, run.status())
 
-    def scaled(desired: Desired) -> Desired:
-        found = desired.job.role(role)
-        if found is None:
-            known = ", ".join(one.name for one in desired.job.roles)
-            raise errors.BadInput(f"{run.id} has no role {role}", hint=f"its roles are {known}")
-        roles = tuple(
-            replace(one, replicas=replicas) if one.name == role else one for one in desired.job.roles
-        )
-        return replace(desired, job=replace(desired.job, roles=roles))
 
-    run.edit(scaled)
+def resize(run: RunDirectory, change: Callable[[Job], Job]) -> None:
+    """Change how many replicas roles have."""
+    run.edit(lambda desired: replace(desired, job=change(desired.job)))
     tend(run)
 
 
@@ -84,14 +94,15 @@ def _is_orphan(run: RunDirectory, machine: Machine) -> bool:
     if run.is_held():
         return False
     try:
-        phase, desired, context = run.status().phase, run.desired(), run.context()
+        status, desired, context = run.status(), run.desired(), run.context()
     except errors.BiremeError:
         # A damaged run must not keep every command from working; `show` and `rm` speak of it.
         return False
     if not context.is_of(machine):
         return False
+    phase = status.phase
     asleep = phase is Phase.SUSPENDED and (desired.job.policy.suspend or desired.deleted)
-    return not phase.is_final and not asleep
+    return suspend.is_called_back(desired.job, status) or not (phase.is_final or asleep)
 
 
 def _suspended(job: Job, wish: bool) -> Job:

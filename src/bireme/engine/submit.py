@@ -111,6 +111,15 @@ def together(refused: Sequence[errors.BiremeError]) -> errors.BiremeError:
     )
 
 
+def require_room(job: Job, hint: str) -> None:
+    """Raise what keeps the job from ever fitting on this machine, if something does."""
+    impossible = admit.never_fits(gpus.capacity(), _demands(job))
+    if impossible:
+        raise errors.NoRoom(
+            f"{job.kind} {job.name} can never fit on this machine: it {impossible}", hint=hint
+        )
+
+
 def submit(home: Path, order: Order) -> Submitted:
     """Check the job, create its run, and start its runner."""
     job, notes = check(home, order)

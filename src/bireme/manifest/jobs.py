@@ -54,7 +54,9 @@ def read(
         name=metadata.name,
         roles=found.roles,
         namespace=metadata.namespace,
-        policy=structs.replace(policy, eviction_limit=metadata.wishes.eviction_limit),
+        policy=structs.replace(
+            policy, eviction_limit=metadata.wishes.eviction_limit, resumes=metadata.wishes.resumes
+        ),
         unit=metadata.wishes.unit,
         torchrun_environment=metadata.wishes.torchrun_environment,
         options=own,

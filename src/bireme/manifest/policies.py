@@ -16,6 +16,7 @@ from bireme.model.job import (
     EVICTION_LIMIT_ANNOTATION,
     METRICS_ANNOTATION,
     RESTART_ANNOTATION,
+    RESUMES_ANNOTATION,
     CleanPods,
     RunPolicy,
     Scheduling,
@@ -31,6 +32,7 @@ _ANNOTATIONS = (
     EVICTION_LIMIT_ANNOTATION,
     ELASTIC_MIN_ANNOTATION,
     METRICS_ANNOTATION,
+    RESUMES_ANNOTATION,
     AGENT_ANNOTATION,
 )
 _MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
@@ -43,6 +45,7 @@ class Wishes(Struct, frozen=True):
     unit: Unit = Unit.REPLICA
     torchrun_environment: bool = False
     eviction_limit: int = RunPolicy().eviction_limit
+    resumes: int = 0
 
 
 def read_run_policy(spec: Fields, api_version: str) -> RunPolicy:
@@ -91,7 +94,8 @@ def read_wishes(annotations: Fields | None) -> Wishes:
     return Wishes(
         unit=Unit(annotations.choice(RESTART_ANNOTATION, list(Unit), Unit.REPLICA)),
         torchrun_environment=annotations.choice(ENVIRONMENT_ANNOTATION, ("torchrun",)) is not None,
-        eviction_limit=_eviction_limit(annotations),
+        eviction_limit=_number(annotations, EVICTION_LIMIT_ANNOTATION, Wishes().eviction_limit),
+        resumes=_number(annotations, RESUMES_ANNOTATION, 0),
     )
 
 
@@ -136,11 +140,11 @@ def _check_patterns(annotations: Fields) -> None:
             annotations.error(METRICS_ANNOTATION, wrong)
 
 
-def _eviction_limit(annotations: Fields) -> int:
-    text = annotations.text(EVICTION_LIMIT_ANNOTATION)
+def _number(annotations: Fields, name: str, usual: int) -> int:
+    text = annotations.text(name)
     if text is None:
-        return Wishes().eviction_limit
+        return usual
     if text.isascii() and text.isdecimal() and len(text) <= 9:
         return int(text)
-    annotations.error(EVICTION_LIMIT_ANNOTATION, f'wanted a whole number such as "20", found {quoted(text)}')
-    return Wishes().eviction_limit
+    annotations.error(name, f'wanted a whole number such as "20", found {quoted(text)}')
+    return usual

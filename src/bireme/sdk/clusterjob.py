@@ -23,11 +23,11 @@ from bireme.backends.local import interpreters
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
 from bireme.runs.logreading import EVERYTHING, Choice, LogLine
-from bireme.sdk import clusterviews, ranks, tracebacks
+from bireme.sdk import clusterviews, ranks, scales, tracebacks
 from bireme.sdk.clusterviews import Seen
 from bireme.sdk.clusterwatch import ClusterWatch
 from bireme.sdk.evidence import TAIL
-from bireme.sdk.local import STOP_PATIENCE, check_scale
+from bireme.sdk.local import STOP_PATIENCE
 from bireme.sdk.podlives import ReplicaPod
 from bireme.sdk.session import Session
 from bireme.sdk.views import JobView, RankStack
@@ -169,6 +169,8 @@ class ClusterJob:
 
     async def _resume(self, api: Api) -> JobView:
         seen = await self._look(api)
+        if seen.status.phase is Phase.FAILED:
+            return await self._call_back(api, seen)
         if seen.status.phase.is_final:
             raise errors.BadInput(
                 f"{self.id} has ended ({seen.status.phase})",
@@ -177,10 +179,27 @@ class ClusterJob:
         await jobs.suspend(api, self._object, False)
         return await self._view(api)
 
+    async def _call_back(self, api: Api, seen: Seen) -> JobView:
+        """Lets a job that failed go on, if whoever looks after it can."""
+        reason = clusterviews.unresumable(seen)
+        if reason:
+            raise errors.BadInput(
+                f"{self.id} has ended ({seen.status.phase}), and {reason}",
+                hint="run it anew under another name, with the same checkpoints: or with --from",
+            )
+        wished = seen.status.resumes + 1
+        await jobs.resume(api, self._object, wished)
+        await self._until(
+            api, seen, "been taken up by its operator", lambda now: now.status.resumes >= wished
+        )
+        return await self._view(api)
+
     async def _scale(self, api: Api, replicas: Mapping[str, int]) -> JobView:
         seen = await self._look(api)
-        check_scale(self.id, seen.job, replicas, seen.status.phase)
-        await jobs.scale(api, seen.object, replicas)
+        changed = scales.resized(self.id, seen.job, replicas, seen.status.phase)
+        counts = {role.name: role.replicas for role in changed.roles}
+        gone = {role.name: 0 for role in seen.job.roles if changed.role(role.name) is None}
+        await jobs.scale(api, seen.object, counts | gone)
         return await self._view(api)
 
     async def _remove(self, api: Api) -> None:

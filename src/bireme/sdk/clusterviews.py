@@ -21,12 +21,13 @@ from bireme.model.job import Job, Kind
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
 from bireme.runs.records import RecordedEvent
-from bireme.sdk import diagnosis, podlives, viewing
+from bireme.sdk import diagnosis, podlives, scales, viewing
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.places import Backend
 from bireme.sdk.podlives import ReplicaPod
-from bireme.sdk.views import Diagnosis, Finding, Glance, JobSummary, JobView
+from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSummary, JobView
 
+_KUEUE = "kueue.x-k8s.io/queue-name"
 UNNOTICED = 10.0
 """Seconds after which a job that nobody has written a status for is said to wait for an operator."""
 
@@ -166,11 +167,34 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
         replicas=viewing.replicas(job, status, observation, lives, ""),
         events=recorded(it.events),
         diagnosis=found,
+        checkpoint=_checkpoint(it),
+        resumable=status.phase is Phase.FAILED and not unresumable(it),
+        counts_ranks=scales.counts_ranks(job),
         command=starting.unbooted(viewing.leading_command(job)),
         folder="",
         cwd="",
         python="",
     )
+
+
+def unresumable(it: Seen) -> str:
+    """Why a job that has failed cannot go on as it is; empty if it can, or has not failed."""
+    if it.status.phase is not Phase.FAILED:
+        return ""
+    if it.object.kind == Kind.BATCH:
+        return "a batch Job that has failed stays so"
+    if not statuses.is_ours(it.object.status):
+        return "the operator that served it lets no failed job go on"
+    if _KUEUE in it.object.metadata.labels:
+        return "Kueue has given its place in the queue away"
+    return ""
+
+
+def _checkpoint(it: Seen) -> CheckpointView | None:
+    """The newest checkpoint, as its operator has heard of it; one inside of a pod goes with the pod."""
+    where = starting.variable({"spec": msgspec.json.decode(it.object.spec)}, "BIREME_CHECKPOINTS")
+    step = it.status.progress.saved
+    return CheckpointView(step=step, where=where) if where and step >= 0 else None
 
 
 def explained(it: Seen) -> Diagnosis | None:

@@ -22,6 +22,7 @@ from bireme.model.status import Phase, Status
 from bireme.runs import files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logreading import EVERYTHING, Choice, Follower, LogLine
+from bireme.runs.records import Desired
 from bireme.sdk import stalling, viewing
 from bireme.sdk.views import Diagnosis
 from bireme.sdk.views import Glance as Glance
@@ -64,6 +65,7 @@ class Watch:
         self._logs = _Changes(run.logs)
         self._status = _Cached(run.path / "status.json", Status)
         self._seen = _Cached(run.path / "seen.json", Observation)
+        self._desired = _Cached(run.path / "job.json", Desired)
         self._looked = 0.0
         self._ended: float | None = None
         self._unheld: float | None = None
@@ -110,12 +112,13 @@ class Watch:
     def glance(self) -> Glance:
         status = self._now()
         self._seen.refresh()
+        self._desired.refresh()  # it may have been scaled since
         present = (self._seen.value or Observation()).replicas
         return Glance(
             id=str(self.run.id),
             phase=status.phase,
             ready=sum(one.ready and one.attempt == status.attempt and not one.stopping for one in present),
-            total=self.job.total,
+            total=(self._desired.value.job if self._desired.value else self.job).total,
             attempt=status.attempt,
             waiting=status.waiting,
             trouble=status.trouble,

@@ -8,18 +8,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from bireme import errors, kinds
+from bireme import errors
 from bireme.engine import control, submit
 from bireme.engine.submit import Order
-from bireme.model.job import Job
-from bireme.model.status import Phase
 from bireme.runs import attendance, checkpoints, directory, machine, records
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
 from bireme.runs.logreading import EVERYTHING, Choice
-from bireme.sdk import ranks, viewing
+from bireme.sdk import ranks, scales, viewing
 from bireme.sdk.following import Watch
 from bireme.sdk.orders import Ordered
 from bireme.sdk.places import Backend, Started
@@ -186,13 +182,19 @@ class LocalJob:
     def resume(self) -> JobView:
         self._require_here()
         control.resume(self.run)
+        end = time.monotonic() + STOP_PATIENCE
+        # Its runner may have been about to leave when it was woken, so it is looked after until it has heard.
+        while control.is_called_back(self.run) and time.monotonic() < end:
+            control.tend(self.run)
+            time.sleep(_LOOK_EVERY)
         return self.view()
 
     def scale(self, replicas: Mapping[str, int]) -> JobView:
         self._require_here()
-        check_scale(self.id, self.run.desired().job, replicas, self.run.status().phase)
-        for role, count in replicas.items():
-            control.scale(self.run, role, count)
+        phase = self.run.status().phase
+        changed = scales.resized(self.id, self.run.desired().job, replicas, phase)
+        submit.require_room(changed, f"ask for fewer; `bireme show {self.id}` says what each asks for")
+        control.resize(self.run, lambda job: scales.resized(self.id, job, replicas, phase))
         return self.view()
 
     def remove(self) -> None:
@@ -224,26 +226,6 @@ class LocalJob:
                     hint=f"look at {self.run.path / 'runner.log'}",
                 )
             time.sleep(_LOOK_EVERY)
-
-
-def check_scale(id: str, job: Job, replicas: Mapping[str, int], phase: Phase) -> None:
-    """Refuses counts that the job cannot have, on any backend."""
-    if phase.is_final:
-        raise errors.BadInput(f"{id} has ended ({phase})", hint="only a job that goes on can be scaled")
-    for role, count in replicas.items():
-        if job.role(role) is None:
-            known = ", ".join(one.name for one in job.roles)
-            raise errors.BadInput(f"{id} has no role {role}", hint=f"its roles are {known}")
-        if count < 0:
-            raise errors.BadInput(f"a role has at least 0 replicas, got {role}={count}")
-    problems = list(kinds.module(job.kind).validate(_scaled(job, replicas)))
-    if problems:
-        raise errors.BadInput(f"{id} cannot be scaled so: {problems[0].field}: {problems[0].text}")
-
-
-def _scaled(job: Job, replicas: Mapping[str, int]) -> Job:
-    roles = tuple(replace(one, replicas=replicas.get(one.name, one.replicas)) for one in job.roles)
-    return replace(job, roles=roles)
 
 
 def _summary(run: RunDirectory, here: records.Machine) -> JobSummary | None:

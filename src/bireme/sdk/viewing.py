@@ -9,19 +9,20 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import asdict, replace
 
-from bireme import kinds
+from bireme import errors, kinds
 from bireme.model.decoding import DAMAGED
 from bireme.model.job import Job, Member, members
 from bireme.model.pods import Resources
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
-from bireme.runs import directory, files, machine
+from bireme.runs import checkpoints, directory, files, machine
 from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Context, Machine
-from bireme.sdk import diagnosis, evidence, history, ranks, stalling, tracebacks
+from bireme.runtime.script import notes
+from bireme.sdk import diagnosis, evidence, history, ranks, scales, stalling, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.history import Life
-from bireme.sdk.views import Diagnosis, JobSummary, JobView, ReplicaView, RoleView
+from bireme.sdk.views import CheckpointView, Diagnosis, JobSummary, JobView, ReplicaView, RoleView
 
 MOST_MEMBERS = 1000
 """Replicas that a view lists; a job may declare a million."""
@@ -57,11 +58,28 @@ def view(run: RunDirectory) -> JobView:
         replicas=replicas(job, status, seen(run.path), history.of(run), context.machine.host),
         events=run.events(),
         diagnosis=found,
+        checkpoint=_checkpoint(run.path),
+        resumable=status.phase is Phase.FAILED and head.is_here,
+        counts_ranks=scales.counts_ranks(job),
         command=leading_command(job),
         folder=str(run.path),
         cwd=context.cwd,
         python=context.python,
     )
+
+
+def _checkpoint(folder: Path) -> CheckpointView | None:
+    """The newest checkpoint that can be restored; of those in a bucket, which may be far, what was noted."""
+    where = checkpoints.where(folder)
+    if "://" in where:
+        noted = notes.saved(str(folder))
+        return None if noted is None else CheckpointView(step=noted.step, where=where, saved=noted.time)
+    try:
+        found = checkpoints.listed(where)
+    except errors.BiremeError:
+        return None
+    good = next((one for one in reversed(found) if one.is_good), None)
+    return None if good is None else CheckpointView(step=good.step, where=where, saved=good.saved)
 
 
 def explained(run: RunDirectory) -> Diagnosis | None:

@@ -170,6 +170,16 @@ class JobSummary(Struct, frozen=True, kw_only=True):
         return max(0.0, now - self.created)
 
 
+class CheckpointView(Struct, frozen=True, kw_only=True):
+    """The newest checkpoint of a job."""
+
+    step: int
+    where: str
+    """A folder, or an object store."""
+    saved: float | None = None
+    """When, if that is known."""
+
+
 class JobView(JobSummary, frozen=True, kw_only=True):
     """Everything about a job."""
 
@@ -187,6 +197,12 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     replicas: tuple[ReplicaView, ...]
     events: tuple[RecordedEvent, ...]
     diagnosis: Diagnosis | None
+    checkpoint: CheckpointView | None = None
+    """The newest one that its script has saved with `run.save`, if it is known."""
+    resumable: bool = False
+    """It has failed, and `bireme resume` lets it go on."""
+    counts_ranks: bool = False
+    """Its replicas are the ranks of a script, which are counted together."""
     command: tuple[str, ...]
     """Of the replica that leads."""
     folder: str

@@ -20,7 +20,7 @@ from bireme.backends.kubernetes.meaning import ByName, Expected
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.shipping import MANAGED
 from bireme.backends.kubernetes.views import Meta, Pod
-from bireme.model.job import Kind
+from bireme.model.job import RESUMES_ANNOTATION, Kind
 
 Object = dict[str, Any]  # Any: JSON has no better type
 
@@ -229,6 +229,15 @@ async def suspend(api: Api, one: JobObject, wish: bool) -> None:
     await api.patch(_path(one), {"spec": change}, JobObject, meant=Expected(one.metadata.uid))
 
 
+async def resume(api: Api, one: JobObject, times: int) -> None:
+    """Lets a job that failed go on: its operator does so when the number grows."""
+    change = {
+        "metadata": {"annotations": {RESUMES_ANNOTATION: str(times)}},
+        "spec": {"runPolicy": {"suspend": False}},
+    }
+    await api.patch(_path(one), change, JobObject, meant=Expected(one.metadata.uid))
+
+
 async def scale(api: Api, one: JobObject, replicas: Mapping[str, int]) -> None:
     """Changes how many replicas roles have; the roles are named as in labels."""
     change = {"spec": _scaled(one, replicas)}
@@ -333,8 +342,24 @@ def _scaled(one: JobObject, replicas: Mapping[str, int]) -> Object:
         indexed = spec.get("completionMode") == "Indexed"
         return {"parallelism": count, "completions": count} if indexed else {"parallelism": count}
     field = kinds.module(Kind(one.kind)).SPECS
-    written = {name.lower(): name for name in spec.get(field) or {}}
-    return {field: {written[role]: {"replicas": count} for role, count in replicas.items()}}
+    specs: Object = spec.get(field) or {}
+    written = {name.lower(): name for name in specs}
+    changed = {
+        written[role]: {"replicas": count}
+        for role, count in replicas.items()
+        if role in written and specs[written[role]].get("replicas") != count
+    }
+    return {field: changed | _come_and_gone(specs, written, replicas)}
+
+
+def _come_and_gone(specs: Object, written: Mapping[str, str], replicas: Mapping[str, int]) -> Object:
+    """The workers of a script beside its first rank: without any the role is left out, and is made alike."""
+    others, first = replicas.get("worker"), written.get("master")
+    if first is None or others is None:
+        return {}
+    if "worker" not in written:
+        return {"Worker": {**specs[first], "replicas": others}}
+    return {written["worker"]: None} if others == 0 else {}
 
 
 async def _listed(api: Api, kind: Kind, version: str, namespace: str, **query: str) -> tuple[JobObject, ...]:

@@ -88,6 +88,14 @@ def read(raw: bytes | msgspec.Raw) -> Status:
     )
 
 
+def is_ours(raw: bytes | msgspec.Raw) -> bool:
+    """Whether our own operator wrote a status, and so carries the job on."""
+    try:
+        return bool(bytes(raw)) and bool(_decoder.decode(raw).bireme)
+    except (msgspec.MsgspecError, ValueError):
+        return False
+
+
 def timestamp(time: float | None) -> str | None:
     """A time as the API writes it, in whole seconds."""
     return None if time is None else datetime.fromtimestamp(int(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

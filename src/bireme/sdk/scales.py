@@ -1,0 +1,78 @@
+"""What a user's counts mean for a job: replicas of roles, or ranks where the job is a script. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from bireme import errors, kinds
+from bireme.manifest import roles
+from bireme.model.job import Job, Kind, Role, Unit
+from bireme.model.status import Phase
+
+ALL = "workers"
+"""The name under which a count is given without a role, as `--workers` counts."""
+
+
+def counts_ranks(job: Job) -> bool:
+    """Whether the replicas of a job are the ranks of a script: one master, and workers if there are more."""
+    return job.torchrun_environment and {one.name for one in job.roles} <= {"master", "worker"}
+
+
+def resized(id: str, job: Job, counts: Mapping[str, int], phase: Phase) -> Job:
+    """The job with the counts, or the error that says why it cannot have them."""
+    if phase.is_final:
+        raise errors.BadInput(f"{id} has ended ({phase})", hint="only a job that goes on can be scaled")
+    if job.kind is Kind.MPI and job.unit is Unit.GANG:
+        raise errors.BadInput(
+            f"{id} starts a fixed number of ranks with mpirun -np",
+            hint="stop it, and run it anew with another number of workers",
+        )
+    larger = _with_ranks(id, job, counts) if counts_ranks(job) else _with_replicas(id, job, counts)
+    problems = list(kinds.module(job.kind).validate(larger))
+    if problems:
+        raise errors.BadInput(f"{id} cannot be scaled so: {problems[0].field}: {problems[0].text}")
+    if larger.total > roles.MOST_REPLICAS:
+        raise errors.BadInput(f"a job has at most {roles.MOST_REPLICAS} replicas, got {larger.total}")
+    return larger
+
+
+def _with_ranks(id: str, job: Job, counts: Mapping[str, int]) -> Job:
+    wrong = next((name for name in counts if name not in (ALL, "worker")), None)
+    if wrong is not None:
+        count = counts[wrong]
+        raise errors.BadInput(
+            f"the ranks of {id} are counted together, not by roles such as {wrong}",
+            hint=f"bireme scale {id} {max(1, count)}",
+        )
+    count = list(counts.values())[-1]
+    if count < 1:
+        raise errors.BadInput(
+            f"a script has at least 1 rank, got {count}", hint=f"to put it aside: bireme stop {id}"
+        )
+    first = job.role("master") or job.roles[0]
+    if first.name != "master":
+        return replace(job, roles=(replace(first, replicas=count),))
+    others = job.role("worker") or replace(first, name="worker", type="Worker")
+    more = (replace(others, replicas=count - 1),) if count > 1 else ()
+    return replace(job, roles=(first, *more))
+
+
+def _with_replicas(id: str, job: Job, counts: Mapping[str, int]) -> Job:
+    named = {_role(id, job, name).name: count for name, count in counts.items()}
+    for name, count in named.items():
+        if count < 0:
+            raise errors.BadInput(f"a role has at least 0 replicas, got {name}={count}")
+    changed = (replace(one, replicas=named.get(one.name, one.replicas)) for one in job.roles)
+    return replace(job, roles=tuple(changed))
+
+
+def _role(id: str, job: Job, name: str) -> Role:
+    found = job.role(name)
+    if found is None and name == ALL:
+        found = job.role("worker") or (job.roles[0] if len(job.roles) == 1 else None)
+    if found is None:
+        known = ", ".join(one.name for one in job.roles)
+        raise errors.BadInput(f"{id} has no role {name}", hint=f"its roles are {known}")
+    return found
