@@ -11,7 +11,8 @@ import msgspec
 from bireme import errors
 from bireme.backends.local import entries
 from bireme.backends.local.entries import Began, Ended, Entry, Gone, Over, Ran
-from bireme.backends.local.zygotes import Lesson, Stable
+from bireme.backends.local.zygote_files import Lesson
+from bireme.backends.local.zygotes import Stable
 from bireme.cli import render_jobs
 from bireme.model.decisions import Event, EventType
 from bireme.model.replicas import Observation, Replica, ReplicaPhase

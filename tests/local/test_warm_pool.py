@@ -155,6 +155,21 @@ def test_one_that_is_larger_than_all_may_be_is_not_started_twice(bireme: Bireme,
     assert not bireme.zygotes_in_the_making()
 
 
+def test_a_package_that_makes_forking_unsafe_does_not_keep_the_others_cold(
+    bireme: Bireme, site: Path
+) -> None:
+    install(site, "heavy")
+    install(site, "unsafe", "import os\nRANK = os.environ.get('RANK')\n")
+    run(bireme, "first.py", "import heavy, unsafe\n")
+    until(lambda: bool(list(bireme.home.glob("zygotes/*/socket.refused"))), "one refuses to serve")
+
+    run(bireme, "first.py", "import heavy, unsafe\n")
+
+    ready(bireme, 1)
+    assert held(bireme) == {("heavy",)}
+    assert run(bireme, "first.py", "import heavy, unsafe\n") is True
+
+
 def test_without_memory_there_is_no_warm_interpreter_and_a_bad_amount_is_refused(
     bireme: Bireme, site: Path
 ) -> None:

@@ -85,6 +85,9 @@ def test_a_module_beside_the_script_wins_over_one_that_is_loaded(
         ("RANK", "1", True),
         ("OMP_NUM_THREADS", "1", True),
         ("PYTHONUNBUFFERED", "1", True),
+        ("XDG_CACHE_HOME", "/cache", False),
+        ("XDG_SESSION_ID", "7", True),
+        ("LC_TERMINAL", "iTerm2", True),
     ],
 )
 def test_a_variable_that_acts_at_import_must_agree(

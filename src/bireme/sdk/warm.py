@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bireme.backends.local.zygotes import Stable, Zygote
+from bireme.backends.local.zygote_files import Zygote
+from bireme.backends.local.zygotes import Stable
 from bireme.sdk.views import WarmState, WarmView
 
 _FRAMEWORKS = ("torch", "tensorflow", "jax", "paddle")

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from bireme import errors
-from bireme.backends.local.zygotes import Lesson, Stable
+from bireme.backends.local.zygote_files import Lesson
+from bireme.backends.local.zygotes import Stable
 from bireme.runs import directory, files, logreading, metrics
 from bireme.runs.database import place
 from bireme.runs.journal import Journal

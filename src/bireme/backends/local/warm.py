@@ -23,7 +23,8 @@ from bireme.backends.local.needs import imports, planning
 from bireme.backends.local.processes import Output, Process, Program, exit_code, spawn
 from bireme.backends.local.programs import Site
 from bireme.backends.local.replica import EVICTED
-from bireme.backends.local.zygotes import Key, Lesson, Stable
+from bireme.backends.local.zygote_files import Lesson
+from bireme.backends.local.zygotes import Key, Stable
 from bireme.core.commandlines import is_python
 from bireme.core.warm_starts import Needs
 from bireme.model.decoding import DAMAGED

@@ -23,13 +23,15 @@ import msgspec
 from msgspec import Struct
 
 from bireme import errors
+from bireme.backends.local import zygote_files
 from bireme.backends.local.needs import installed
+from bireme.backends.local.zygote_files import Lesson, Zygote, tops
 from bireme.core import warm_starts
 from bireme.core.warm_starts import Needs, Warm
 from bireme.model import quantities
 from bireme.model.decoding import DAMAGED
 from bireme.runs import files, machine
-from bireme.runtime import linux, noting, states, wire
+from bireme.runtime import linux, wire
 
 IDLE = 600
 """Seconds that a zygote outlives its last rank."""
@@ -42,7 +44,6 @@ _SHARE = 1 / 8
 """Of the machine's memory, which they may hold where the variable says nothing."""
 _EXPECTED = 384 << 20
 """Bytes that one is taken to hold before it is known: torch and what comes with it."""
-_FORGET_REFUSAL = 86400.0
 _PATIENCE = 1.0
 """Seconds that one which is asked to retire may take to answer."""
 _LAST_WORDS = 3.0
@@ -69,50 +70,6 @@ class Key(Struct, frozen=True):
         return _digest([self.python, stamp, sorted(self.variables.items())])
 
 
-class Zygote(Struct, frozen=True):
-    """A warm interpreter that lives now."""
-
-    name: str
-    pid: int
-    preload: tuple[str, ...]
-    roots: tuple[str, ...] = ()
-    """See Warm.roots; in the order of their import."""
-    packages: frozenset[str] = frozenset()
-    sites: tuple[str, ...] = ()
-    used: float = 0.0
-    """When it last had something to do."""
-    is_ready: bool = False
-    is_stopped: bool = False
-
-    @property
-    def memory(self) -> int:
-        """Bytes that are its alone or its share of what it shares, now; reading it takes milliseconds."""
-        return states.memory(self.pid)
-
-    @property
-    def warm(self) -> Warm:
-        return Warm(self.name, frozenset(self.roots), self.packages, used=self.used)
-
-
-class Lesson(Struct, frozen=True):
-    """What is known of a script from its last run."""
-
-    modules: tuple[str, ...] = ()
-    """What it had imported."""
-    imports: tuple[str, ...] = ()
-    """The packages that its source named at that time."""
-    sites: tuple[str, ...] = ()
-    """The folders of its third-party packages."""
-
-    def given(self, source: Needs) -> Lesson:
-        """What still holds, now that the source names these: nothing, if an import was taken out since."""
-        return self if set(self.imports) <= source.certain | source.possible else Lesson(sites=self.sites)
-
-    def needs(self, source: Needs) -> Needs:
-        """What the script imports, given what its source names now."""
-        return Needs(source.certain | _tops(self.given(source).modules), source.possible)
-
-
 class Stable:
     """The folder in which the zygotes of a home live."""
 
@@ -134,7 +91,7 @@ class Stable:
 
     def covers(self, key: Key, needs: Needs, modules: tuple[str, ...]) -> bool:
         """Whether a zygote that serves such a program has these modules loaded, or is about to."""
-        packages = {name.partition(".")[0] for name in modules}
+        packages = tops(modules)
         serving = {os.path.basename(os.path.dirname(path)) for path in self.serving(key, needs)}
         for one in self._of(key):
             held = one.packages if one.is_ready else set(one.preload)
@@ -145,11 +102,11 @@ class Stable:
     def start(self, key: Key, modules: tuple[str, ...], limit: int) -> None:
         """Start a zygote in the background; a second one of the same kind ends by itself."""
         learnt = self._learnt_variables(key, modules)
-        folder = self._folder / f"{key.name}-{_digest([sorted(_tops(modules)), sorted(learnt.items())])}"
+        folder = self._folder / f"{key.name}-{_digest([sorted(tops(modules)), sorted(learnt.items())])}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _zygote(folder) is not None:
+        if zygote_files.living(folder) is not None:
             return
-        refusal = _refusal(folder)
+        refusal = zygote_files.refusal(folder)
         if refusal is not None and refusal.holds(limit, time.time()):
             less = tuple(
                 name for name in modules if name.partition(".")[0] != refusal.module.partition(".")[0]
@@ -215,7 +172,7 @@ class Stable:
     def every(self) -> list[Zygote]:
         """Every zygote of this home, those included that still import; nobody is asked or waited for."""
         with contextlib.suppress(FileNotFoundError):
-            found = (_zygote(folder) for folder in sorted(self._folder.iterdir()))
+            found = (zygote_files.living(folder) for folder in sorted(self._folder.iterdir()))
             return [one for one in found if one is not None]
         return []
 
@@ -226,7 +183,9 @@ class Stable:
             # A stopped one would take the signal only when it is continued.
             _signal(one, signal.SIGKILL if one.is_stopped else signal.SIGTERM)
         until = time.monotonic() + _LAST_WORDS
-        while any(_zygote(self._folder / one.name) for one in zygotes) and time.monotonic() < until:
+        while (
+            any(zygote_files.living(self._folder / one.name) for one in zygotes) and time.monotonic() < until
+        ):
             time.sleep(0.01)
         for one in self.every():
             _signal(one, signal.SIGKILL)
@@ -238,7 +197,7 @@ class Stable:
         found = []
         for one in self.every():
             if one.name.startswith(f"{key.name}-"):
-                reads = _reads(self._folder / one.name) if one.is_ready else None
+                reads = zygote_files.reads(self._folder / one.name) if one.is_ready else None
                 if not one.is_ready or (reads is not None and reads.agree_with(key.environment)):
                     found.append(one)
         return found
@@ -258,7 +217,9 @@ class Stable:
         """What earlier zygotes of these modules read at import, as far as the rank's environment has it."""
         found: dict[str, str] = {}
         for folder in self._folder.glob(f"{key.name}-*"):
-            reads = _reads(folder) if _tops(_modules(folder / "preload")) == _tops(modules) else None
+            reads = (
+                zygote_files.reads(folder) if tops(zygote_files.preload(folder)) == tops(modules) else None
+            )
             if reads is not None:
                 found |= {
                     name: key.environment[name]
@@ -271,77 +232,10 @@ class Stable:
         return self._folder / "lessons" / f"{_digest([python, script])}.json"
 
 
-class _State(Struct, frozen=True):
-    """What a zygote wrote down about itself: see runtime/states.py."""
-
-    pid: int
-    start_time: int
-    system: str
-    ready: bool
-    roots: tuple[str, ...]
-    packages: frozenset[str]
-    sites: tuple[str, ...]
-    memory: int
-
-
-class _Refusal(Struct, frozen=True):
-    """Why a zygote did not serve."""
-
-    time: float
-    module: str = ""
-    memory: int = 0
-
-    def holds(self, limit: int, now: float) -> bool:
-        """Whether another try would end as the last one did; packages are upgraded, limits are changed."""
-        if self.memory:
-            return self.memory > limit
-        return now - self.time < _FORGET_REFUSAL
-
-
-def _zygote(folder: Path) -> Zygote | None:
-    """The zygote of a folder, if it lives."""
-    state, path = _state(folder), folder / "socket.state"
-    if state is None or state.system != states.system():
-        return None
-    found = linux.process(state.pid)
-    if found is None or found.zombie or found.started != state.start_time:
-        return None
-    try:
-        used = path.stat().st_mtime
-    except OSError:
-        return None
-    return Zygote(
-        name=folder.name,
-        pid=state.pid,
-        preload=_modules(folder / "preload"),
-        roots=state.roots,
-        packages=state.packages,
-        sites=state.sites,
-        used=used,
-        is_ready=state.ready and (folder / "socket").exists(),
-        is_stopped=states.is_stopped(state.pid),
-    )
-
-
-def _state(folder: Path) -> _State | None:
-    try:
-        state = msgspec.json.decode(files.read(folder / "socket.state"), type=_State)
-    except (OSError, *DAMAGED):
-        return None
-    return state if state.pid > 1 else None
-
-
-def _refusal(folder: Path) -> _Refusal | None:
-    try:
-        return msgspec.json.decode(files.read(folder / "socket.refused"), type=_Refusal)
-    except (OSError, *DAMAGED):
-        return None
-
-
 def _expected(folder: Path, limit: int) -> int:
     """What a zygote of this kind will hold: what the last one did, else a guess."""
-    state = _state(folder)
-    return state.memory if state is not None and state.ready else min(_EXPECTED, limit // 2)
+    recorded = zygote_files.recorded_memory(folder)
+    return min(_EXPECTED, limit // 2) if recorded is None else recorded
 
 
 def _signal(one: Zygote, number: int) -> None:
@@ -349,54 +243,23 @@ def _signal(one: Zygote, number: int) -> None:
         os.kill(one.pid, number)
 
 
-class _Reads(Struct, frozen=True):
-    """What a zygote wrote down about the variables that acted on its imports."""
-
-    names: tuple[str, ...]
-    prefixes: tuple[str, ...]
-    values: Mapping[str, str | None]
-
-    @property
-    def noted(self) -> noting.Reads:
-        return noting.Reads(self.names, self.prefixes)
-
-    def agree_with(self, environment: Mapping[str, str]) -> bool:
-        return self.noted.relevant(environment) == self.values
-
-
-def _reads(folder: Path) -> _Reads | None:
-    try:
-        return msgspec.json.decode(files.read(folder / "socket.reads"), type=_Reads)
-    except (OSError, *DAMAGED):
-        return None
-
-
-def _modules(path: Path) -> tuple[str, ...]:
-    try:
-        return msgspec.json.decode(files.read(path), type=tuple[str, ...])
-    except (OSError, *DAMAGED):
-        return ()
-
-
 def _digest(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
 
 
-def _tops(modules: tuple[str, ...]) -> set[str]:
-    return {name.partition(".")[0] for name in modules}
-
-
 def limit(environ: Mapping[str, str]) -> int:
     """The bytes that idle zygotes may hold together; a part of the machine's where nothing else is said."""
-    with contextlib.suppress(KeyError, ValueError):
-        return quantities.whole(environ[LIMIT])
+    written = environ.get(LIMIT)
+    if written:
+        with contextlib.suppress(ValueError):
+            return quantities.whole(written)
     return int(machine.capacity().memory * _SHARE)
 
 
 def check_limit(environ: Mapping[str, str]) -> None:
     """Raise BadInput for a limit that is no amount of memory, before any job is started with it."""
     try:
-        if quantities.whole(environ.get(LIMIT, 0)) >= 0:
+        if quantities.whole(environ.get(LIMIT) or 0) >= 0:
             return
         problem = "it is negative"
     except ValueError as error:
