@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.core import backoff, cleanup, losses, slowstart, wiring
-from bireme.core.progress import GANG
+from bireme.core.retrying import GANG
 from bireme.core.slowstart import Held, Probing
 from bireme.model.decisions import Admit, Decision, Event, EventType, Start
 from bireme.model.job import Job, Member, Unit

@@ -21,8 +21,8 @@ from bireme.core import (
     losses,
     muster,
     outcome,
-    progress,
     restart,
+    retrying,
     scaling,
     suspend,
     trouble,
@@ -71,14 +71,14 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
     names = frozenset(member.name for member in wanted)
     before = status
     status, new = losses.count(job, status, observation, names)
-    status = progress.note(job, before, status, observation, new)
-    view = restart.View(job, status, observation, wanted, new, progress.is_new(before, status))
+    status = retrying.note(job, before, status, observation, new)
+    view = restart.View(job, status, observation, wanted, new, retrying.is_new(before, status))
     lost = restart.lost_for_good(view)
     tally = outcome.tally(job, status, observation, lost)
     status = replace(status, replicas=outcome.by_type(job, tally))
 
     verdict = module.outcome(job, tally)
-    in_vain = progress.in_vain(job, before, status, observation, now)
+    in_vain = retrying.in_vain(job, before, status, observation, now)
     if in_vain is not None and not isinstance(verdict, Succeeded):
         verdict = Failed(in_vain)
     end = _end(job, status, observation, verdict, now)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from bireme.core import backoff, conditions
 from bireme.core.losses import Losses, is_counted, is_evicted
-from bireme.core.progress import GANG
+from bireme.core.retrying import GANG
 from bireme.core.suspend import next_attempt
 from bireme.model.decisions import Event, EventType
 from bireme.model.job import Job, Member, Restart, Unit
