@@ -48,7 +48,7 @@ class Rules(Guard):
         self._server, self._kubelet, self._nodes, self._story = server, kubelet, nodes, story
         self._operators = operators
         self._ledgers: dict[str, Ledger] = {}
-        self._jobs: dict[tuple[str, int], Job] = {}
+        self._jobs: dict[tuple[str, int, str], Job] = {}
         self._strays: set[tuple[str, str]] = set()
         """Pods by job and name that were made on the word of one operator while another one spoke."""
         self._written: dict[str, dict[str, float]] = {}
@@ -213,7 +213,8 @@ class Rules(Guard):
 
     def _job(self, tree: Tree) -> Job:
         metadata = tree["metadata"]
-        key = (metadata["uid"], metadata["generation"])
+        # An annotation is a wish too, and no new generation.
+        key = (metadata["uid"], metadata["generation"], repr(metadata.get("annotations")))
         if key not in self._jobs:
             manifest = jobviews.manifest(_object(tree))
             (found,) = read.from_manifest(manifest, file="").jobs

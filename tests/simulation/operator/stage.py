@@ -71,6 +71,34 @@ class Stage:
         roles = {"Worker": _role("pytorch", workers)}
         self.server.create(JOBS, NAMESPACE, _job("PyTorchJob", {"pytorchReplicaSpecs": roles}, name))
 
+    def submit_script(self, ranks: int) -> None:
+        """A gang as `bireme run script.py` sends it: each replica is a rank."""
+        job = _job("PyTorchJob", {"pytorchReplicaSpecs": _ranks(ranks)})
+        job["metadata"]["annotations"] = {"bireme.io/restart": "gang", "bireme.io/environment": "torchrun"}
+        job["spec"]["runPolicy"] = {"cleanPodPolicy": "Running", "backoffLimit": 0}
+        self.server.create(JOBS, NAMESPACE, job)
+
+    def scale_script(self, ranks: int) -> None:
+        self._edit(spec={"pytorchReplicaSpecs": _ranks(ranks)})
+
+    def resume(self, times: int) -> None:
+        """Let a job go on that has failed, as `bireme resume` does."""
+        self._edit(annotations={"bireme.io/resumes": str(times)})
+
+    def fail(self, pod: str) -> None:
+        """The program of a pod ends with an error."""
+        (body,) = [one for one in self.kubelet.living() if one.name == pod]
+        self.kubelet._ended(body, body.runs, 1)
+
+    def _edit(self, spec: Tree | None = None, annotations: Tree | None = None) -> None:
+        tree = self.server.get(JOBS, (NAMESPACE, "job"))
+        self.cluster.rules.edited[tree["metadata"]["uid"]] = self.story.now
+        self.cluster.rules.exact = False
+        known = tree["metadata"].get("annotations") or {}
+        metadata = {**tree["metadata"], "annotations": {**known, **(annotations or {})}}
+        changed = {**tree["spec"], **(spec or {})}
+        self.server.change(JOBS, (NAMESPACE, "job"), spec=changed, metadata=metadata)
+
     def submit_mpi(self, workers: int) -> None:
         roles = {"Launcher": _role("main", 1), "Worker": _role("main", workers)}
         spec = {"mpiReplicaSpecs": roles, "servedVersion": "v2beta1"}
@@ -124,6 +152,11 @@ def _role(container: str, replicas: int) -> Tree:
     main = {"name": container, "image": "train", "command": ["train"]}
     template = {"spec": {"containers": [main], "terminationGracePeriodSeconds": 5}}
     return {"replicas": replicas, "restartPolicy": "OnFailure", "template": template}
+
+
+def _ranks(count: int) -> Tree:
+    others = {"Worker": _role("pytorch", count - 1)} if count > 1 else {}
+    return {"Master": _role("pytorch", 1), **others}
 
 
 def _job(kind: str, spec: Tree, name: str = "job") -> Tree:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
 
+from bireme.model.status import Phase
 from tests.simulation.operator.manifests import NAMESPACE
 from tests.simulation.operator.server import PODS, key_of
 from tests.simulation.operator.stage import JOBS, MPI_JOBS, WELL, Stage, play
@@ -56,6 +58,64 @@ def test_a_worker_that_was_scaled_away_for_a_moment_is_not_lost() -> None:
         await stage.until(lambda: len(stage.kubelet.bodies) > len(pods) and stage.running() == 2)
         await asyncio.sleep(10.0)
         assert (stage.status.crashes, stage.status.evictions) == (0, 0)
+
+    play(story)
+
+
+def _runs(stage: Stage, attempt: int, ranks: int) -> bool:
+    return (stage.status.attempt, stage.running()) == (attempt, ranks)
+
+
+def test_a_script_that_is_scaled_starts_anew_at_its_new_size() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit_script(2)
+        await stage.until(lambda: stage.running() == 2)
+        for attempt, ranks in ((1, 4), (2, 1), (3, 2)):
+            stage.scale_script(ranks)
+
+            await stage.until(partial(_runs, stage, attempt, ranks))
+            await asyncio.sleep(20.0)
+            assert len(stage.server.objects[PODS]) == ranks
+            assert {one.attempt for one in stage.kubelet.living()} == {attempt}
+        assert (stage.status.crashes, stage.status.evictions) == (0, 0)
+
+    play(story)
+
+
+def test_a_script_that_is_scaled_while_its_operator_dies_has_no_mixed_gang() -> None:
+    async def story(stage: Stage) -> None:
+        first = stage.operator()
+        stage.submit_script(2)
+        await stage.until(lambda: stage.running() == 2)
+        stage.when(PODS, "MODIFIED", first.kill)
+        stage.scale_script(3)
+        await stage.until(lambda: first.ended)
+        stage.scale_script(4)
+
+        stage.operator()
+
+        await stage.until(lambda: stage.running() == 4)
+        assert len({one.attempt for one in stage.kubelet.living()}) == 1
+
+    play(story, replace(WELL, latency=0.1))
+
+
+def test_a_job_that_failed_goes_on_when_it_is_resumed() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit_script(2)
+        await stage.until(lambda: stage.running() == 2)
+        stage.fail("job-worker-0")
+        await stage.until(lambda: stage.status.phase is Phase.FAILED)
+        await asyncio.sleep(60.0)
+
+        stage.resume(1)
+
+        await stage.until(lambda: stage.status.phase is Phase.RUNNING and stage.running() == 2)
+        assert (stage.status.attempt, stage.status.completed) == (1, None)
+        stage.kubelet.hurry()
+        await stage.until(lambda: stage.status.phase is Phase.SUCCEEDED)
 
     play(story)
 
