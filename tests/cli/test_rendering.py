@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
-from bireme.cli import render_diagnosis, render_doctor, render_jobs, render_warm
+from bireme.cli import render_diagnosis, render_doctor, render_jobs, render_progress, render_warm
 from bireme.cli.render_lines import Prefixes, status_line
 from bireme.model.decisions import EventType
 from bireme.model.job import Kind, Unit
@@ -22,6 +23,7 @@ from bireme.sdk.views import (
     JobList,
     JobView,
     LogLine,
+    Progress,
     ReplicaView,
     RoleView,
     WarmState,
@@ -250,3 +252,51 @@ def test_every_problem_of_a_machine_has_a_next_step() -> None:
         == sum(line.startswith("  next: ") for line in shown)
         == 6
     )
+
+
+PROGRESS = Progress(step=340, total=1000, rate=12.34, metric="loss", value=0.23114, reported=590.0)
+
+
+@pytest.mark.parametrize("columns", [100, 80, 60, 40])
+def test_a_list_shows_step_rate_and_main_metric_in_every_width(columns: int) -> None:
+    running = replace(
+        VIEW, id="digits-k3xq", phase=Phase.RUNNING, ready=2, why="", completed=None, progress=PROGRESS
+    )
+    waiting = replace(running, id="other", phase=Phase.QUEUED, progress=None, why="needs 2 cpus, " * 9)
+
+    lines = render_jobs.listed(JobList(jobs=(running, waiting)), 600.0, columns)
+
+    shown = "\n".join(lines)
+    assert "341/1000, 12.3/s, loss 0.2311" in shown
+    assert "digits-k3xq  " in shown
+    assert "Queued" in shown
+    assert "needs 2 cpus" in shown
+    assert all(len(line) <= columns for line in lines)
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_job_is_shown_within_the_width_of_the_terminal(columns: int) -> None:
+    running = replace(VIEW, phase=Phase.RUNNING, diagnosis=None, progress=PROGRESS, why="it waits " * 20)
+
+    lines = render_jobs.shown(running, 600.0, columns)
+
+    assert all(len(line) <= columns for line in lines), lines
+    words = " ".join(" ".join(lines).split())
+    assert "341 of 1000 steps (34 %), 12.3 steps/s, about 53 s left" in words
+    assert "metric loss 0.2311" in words
+    assert "it failed (x2)" in words
+
+
+def test_an_ended_job_has_no_rate_and_a_stuck_one_says_how_old_its_number_is() -> None:
+    ended = dict(render_progress.facts(PROGRESS, is_over=True, now=5000.0))
+    stuck = dict(render_progress.facts(PROGRESS, is_over=False, now=5000.0))
+
+    assert ended == {"progress": "341 of 1000 steps (34 %)", "metric": "loss 0.2311"}
+    assert stuck["metric"] == "loss 0.2311 (reported 1 h 13 min ago)"
+
+
+def test_a_job_without_a_total_or_a_finite_loss_shows_its_step() -> None:
+    slow = Progress(step=7, rate=0.1, metric="train/loss\x1b[2J", value=None, reported=1.0)
+
+    assert render_progress.cell(slow, is_over=False) == "step 7, 10 s/step, train/loss not finite"
+    assert render_progress.cell(None, is_over=False) == ""

@@ -57,3 +57,16 @@ def test_a_restart_in_place_is_the_same_life_and_a_replacement_another() -> None
 
 def test_entries_of_nobody_are_left_out() -> None:
     assert history.lives([RAN, Gone("u9", 1.0)]) == ()
+
+
+def test_ran_counts_overlapping_lives_once_and_leaves_out_pauses() -> None:
+    entries: list[Entry] = []
+    for uid, begin, end in (("a", 10.0, 20.0), ("b", 15.0, 25.0), ("c", 100.0, 110.0)):
+        entries += [
+            Began(uid, f"{uid}-0", "worker", 0, 0, begin - 1.0),
+            Ran(uid, "main", 1, 1, False, begin),
+            Ended(uid, "main", 0, end),
+        ]
+
+    assert history.ran(history.lives(entries), 500.0) == 25.0
+    assert history.ran((), 500.0) is None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from bireme.cli import render_diagnosis, render_warm, text
+from bireme.cli import render_diagnosis, render_progress, render_warm, text
 from bireme.model.pods import Resources
 from bireme.model.quantities import show_cpu, show_memory
 from bireme.model.status import Phase
 from bireme.sdk.views import JobList, JobSummary, JobView, ReplicaView
 
+_SPARE = ("KIND", "RESTARTS", "AGE", "READY", "WHERE")
+"""What a list does without where there is little room, in this order."""
 MOST_EVENTS = 20
 """The newest; `--json` has them all."""
 
@@ -19,32 +21,36 @@ def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
     """A table of jobs, and below it a line on the warm interpreters and their memory."""
     header = ["NAME", "KIND", "PHASE", "READY", "RESTARTS", "AGE", "WHY"]
     rows = [_row(job, now) for job in jobs.jobs]
+    if any(job.progress is not None for job in jobs.jobs):
+        header.insert(-1, "PROGRESS")
+        cells = [render_progress.cell(job.progress, job.is_over) for job in jobs.jobs]
+        rows = [[*row[:-1], cell, row[-1]] for row, cell in zip(rows, cells, strict=True)]
     if any(job.context or job.namespace for job in jobs.jobs):
         header.insert(1, "WHERE")
         rows = [[row[0], job.where, *row[1:]] for row, job in zip(rows, jobs.jobs, strict=True)]
-    lines = text.table(header, rows, columns)
+    lines = text.sheet(header, rows, columns, _SPARE)
     if not jobs.warm:
         return lines
     warm = render_warm.line(jobs.warm)
     return [*lines, *([""] if lines else []), warm if columns is None else text.cut(warm, columns)]
 
 
-def shown(job: JobView, now: float) -> list[str]:
+def shown(job: JobView, now: float, columns: int | None = None) -> list[str]:
     """Everything about a job, the question that matters first."""
     lines = [
-        f"{job.id}  {job.kind}  {job.phase}{_ready(job)}",
-        *_facts(job, now),
+        *text.hanging("", f"{job.id}  {job.kind}  {job.phase}{_ready(job)}", columns),
+        *(line for name, value in _facts(job, now) for line in _fact(name, value, columns)),
         "",
-        *_replicas(job, now),
+        *_replicas(job, now, columns),
     ]
     if job.conditions:
-        lines += ["", *_conditions(job)]
+        lines += ["", *_conditions(job, columns)]
     if job.events:
-        lines += ["", *_events(job)]
+        lines += ["", *_events(job, columns)]
     if job.diagnosis is not None:
         lines += ["", *render_diagnosis.lines(job.diagnosis, kept(job, now))]
     if job.why and (job.diagnosis is None or job.phase is Phase.RUNNING):
-        lines += ["", f"{job.id}: {job.why}"]
+        lines += ["", *text.hanging("", f"{job.id}: {job.why}", columns)]
     return lines
 
 
@@ -105,14 +111,19 @@ def _ready(job: JobView) -> str:
     return "" if job.is_over else f"  {job.workers} ready"
 
 
-def _facts(job: JobView, now: float) -> list[str]:
+def _fact(name: str, value: str, columns: int | None) -> list[str]:
+    return text.hanging(f"  {name:<10} ", value, columns)
+
+
+def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
     crashes = f"{job.crashes} of {'any number' if job.crash_limit is None else job.crash_limit} forgiven"
     evictions = f"{job.evictions} of {job.eviction_limit} forgiven"
     facts = [
         ("command", " ".join(job.command)),
         ("resources", _resources(job)),
         ("created", f"{moment(job.created)} ({text.duration(now - job.created)} ago) on {job.host}"),
-        ("ran", _ran(job, now)),
+        *render_progress.facts(job.progress, job.is_over, now),
+        ("ran", _ran(job)),
         ("attempt", str(job.attempt + 1)),
         ("crashes", crashes if job.crashes else ""),
         ("evictions", evictions if job.evictions else ""),
@@ -121,7 +132,7 @@ def _facts(job: JobView, now: float) -> list[str]:
         ("python", job.python),
         ("files", job.folder),
     ]
-    return [f"  {name:<10} {value}" for name, value in facts if value]
+    return [(name, value) for name, value in facts if value]
 
 
 def _checkpoint(job: JobView, now: float) -> str:
@@ -143,14 +154,11 @@ def _resources(job: JobView) -> str:
     )
 
 
-def _ran(job: JobView, now: float) -> str:
-    if job.started is None:
-        return ""
-    end = job.completed if job.completed is not None else now
-    return text.duration(end - job.started)
+def _ran(job: JobView) -> str:
+    return "" if job.ran is None else text.duration(job.ran)
 
 
-def _replicas(job: JobView, now: float) -> list[str]:
+def _replicas(job: JobView, now: float, columns: int | None) -> list[str]:
     rows = [
         (
             one.short,
@@ -167,7 +175,7 @@ def _replicas(job: JobView, now: float) -> list[str]:
     ]
     place = "NODE" if job.context else "PID"
     header = ("REPLICA", "RANK", "PHASE", "READY", "RESTARTS", "EXIT", place, "RAN", "MESSAGE")
-    return text.table(header, rows, None)
+    return text.sheet(header, rows, columns, ("PID", "RANK", "RESTARTS", "READY", "RAN"), wraps=True)
 
 
 def _lasted(replica: ReplicaView, now: float) -> str:
@@ -176,15 +184,15 @@ def _lasted(replica: ReplicaView, now: float) -> str:
     return text.age((replica.ended or now) - replica.started)
 
 
-def _conditions(job: JobView) -> list[str]:
+def _conditions(job: JobView, columns: int | None) -> list[str]:
     rows = [
         (str(one.type), "yes" if one.status else "no", moment(one.changed), one.message)
         for one in job.conditions
     ]
-    return text.table(("CONDITION", "HOLDS", "SINCE", "MESSAGE"), rows, None)
+    return text.sheet(("CONDITION", "HOLDS", "SINCE", "MESSAGE"), rows, columns, wraps=True)
 
 
-def _events(job: JobView) -> list[str]:
+def _events(job: JobView, columns: int | None) -> list[str]:
     newest = job.events[-MOST_EVENTS:]
     rows = [
         (
@@ -195,6 +203,6 @@ def _events(job: JobView) -> list[str]:
         )
         for one in newest
     ]
-    lines = text.table(("EVENT", "TYPE", "REASON", "MESSAGE"), rows, None)
+    lines = text.sheet(("EVENT", "TYPE", "REASON", "MESSAGE"), rows, columns, ("TYPE", "REASON"), wraps=True)
     left_out = len(job.events) - len(newest)
     return [*lines, f"{left_out} older ones: bireme show {job.id} --json"] if left_out else lines

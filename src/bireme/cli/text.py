@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 
@@ -17,6 +18,8 @@ _CONTROLS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 _UNSAFE = re.compile(f"({_COLOUR})|({_SEQUENCES})|{_CONTROLS}")
 _JSON_UNSAFE = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _GAP = "  "
+_LEAST = 24
+"""Columns that the last column of a sheet needs, if it has so much to say."""
 
 COLOURS = ("36", "33", "35", "32", "34", "31")
 """Of the replicas' prefixes, as a terminal numbers them."""
@@ -89,6 +92,53 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | N
     return lines
 
 
+def sheet(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    columns: int | None,
+    spare: Sequence[str] = (),
+    *,
+    wraps: bool = False,
+) -> list[str]:
+    """A table that fits: it does without `spare` columns, in that order, before its last one gets narrow.
+
+    Where even so there is no room, each row is a paragraph of its own. The last column is cut, or wrapped.
+    """
+    cells = [[plain(cell) for cell in row] for row in rows]
+    if columns is None or not rows:
+        return table(header, cells, columns)
+    head = list(header)
+    needed = _needed([head[-1], *(row[-1] for row in cells)], columns)
+    for name in spare:
+        if _fixed(head, cells) + needed <= columns:
+            break
+        if name in head[:-1]:
+            at = head.index(name)
+            head.pop(at)
+            cells = [[*row[:at], *row[at + 1 :]] for row in cells]
+    room = columns - _fixed(head, cells)
+    if room < needed:
+        return [line for row in cells for line in _paragraph(row, columns)]
+    return _wrapped(head, cells, room) if wraps else table(head, cells, columns)
+
+
+def hanging(label: str, words: str, columns: int | None) -> list[str]:
+    """Words after a label, wrapped so that what follows stands below them.
+
+    A word that is too long for that, such as a path, is left to the terminal: so it can be copied.
+    """
+    words = plain(words)
+    indent = " " * width(label)
+    longest = max((width(word) for word in words.split()), default=0)
+    if (
+        columns is None
+        or len(indent) + min(width(words), longest) > columns
+        or len(indent) + width(words) <= columns
+    ):
+        return [f"{label}{words}".rstrip()]
+    return _filled(f"{label}{words}", columns, indent)
+
+
 def duration(seconds: float) -> str:
     """A span of time for people: `3.2 s`, `45 s`, `5 min 12 s`, `3 h 5 min`, `4 d 2 h`."""
     seconds = max(0.0, seconds)
@@ -125,6 +175,56 @@ def clock(seconds: float) -> str:
 
 def indented(lines: Sequence[str], by: str = "    ") -> list[str]:
     return [f"{by}{line}".rstrip() for line in lines]
+
+
+def _fixed(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """The width of all columns but the last, with their gaps."""
+    return sum(_widest(header, cells, at) + len(_GAP) for at in range(len(header) - 1))
+
+
+def _needed(last: Sequence[str], columns: int) -> int:
+    """How much room the last column needs: for its longest word, unless that is a path without end."""
+    longest = max(width(word) for cell in last for word in cell.split() or [""])
+    return min(max(width(cell) for cell in last), max(_LEAST, min(longest, columns // 2)))
+
+
+def _widest(header: Sequence[str], cells: Sequence[Sequence[str]], at: int) -> int:
+    return max(width(row[at]) for row in (header, *cells))
+
+
+def _wrapped(header: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> list[str]:
+    """Rows whose last cell goes on below itself."""
+    parts = [[row[-1]] if width(row[-1]) <= room else _filled(row[-1], room, "") for row in cells]
+    spread = [
+        [*(row[:-1] if number == 0 else [""] * (len(row) - 1)), part]
+        for row, each in zip(cells, parts, strict=True)
+        for number, part in enumerate(each)
+    ]
+    return table(header, spread, None)
+
+
+def _paragraph(row: Sequence[str], columns: int) -> list[str]:
+    """The cells of a row, as many on each line as it has room for; only one that is too long is broken."""
+    *first, last = row
+    lines: list[str] = []
+    for cell in (cell for cell in first if cell):
+        if lines and width(lines[-1]) + len(_GAP) + width(cell) <= columns:
+            lines[-1] += _GAP + cell
+        else:
+            lines.append(_GAP + cell if lines else cell)
+    if last:
+        lines.append(_GAP + last)
+    return [line for each in lines for line in _filled(each, columns, _GAP)]
+
+
+def _filled(words: str, columns: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        words,
+        max(columns, len(indent) + 1),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
 
 
 def _columns(letter: str) -> int:

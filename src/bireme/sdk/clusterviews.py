@@ -21,8 +21,9 @@ from bireme.model.job import Job, Kind
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
 from bireme.runs.records import RecordedEvent
-from bireme.sdk import diagnosis, podlives, scales, viewing
+from bireme.sdk import diagnosis, history, podlives, scales, viewing
 from bireme.sdk.diagnosis import Evidence
+from bireme.sdk.history import Life
 from bireme.sdk.places import Backend
 from bireme.sdk.podlives import ReplicaPod
 from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSummary, JobView
@@ -170,6 +171,7 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
         checkpoint=_checkpoint(it),
         resumable=status.phase is Phase.FAILED and not unresumable(it),
         counts_ranks=scales.counts_ranks(job),
+        ran=_ran(it, lives),
         command=starting.unbooted(viewing.leading_command(job)),
         folder="",
         cwd="",
@@ -256,6 +258,14 @@ def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:
         for one in events
     ]
     return tuple(sorted(found, key=lambda one: one.time))
+
+
+def _ran(it: Seen, lives: tuple[Life, ...]) -> float | None:
+    """How long it ran, by its pods; those of earlier attempts are gone, and then its own times must do."""
+    end = it.status.completed or it.now
+    if lives and not it.status.attempt:
+        return history.ran((one for one in lives if one.ran is not None), end)
+    return None if it.status.started is None else max(0.0, end - it.status.started)
 
 
 def _present(it: Seen) -> list[Replica]:

@@ -37,6 +37,8 @@ class Life(Struct, frozen=True):
     began: float
     ran: float | None = None
     """When its program was last started."""
+    first: float | None = None
+    """When it was first started, where that is known."""
     ended: float | None = None
     pid: int | None = None
     exit_code: int | None = None
@@ -76,10 +78,25 @@ def newest(all_lives: Iterable[Life]) -> dict[str, Life]:
     return {one.replica: one for one in all_lives}
 
 
+def ran(all_lives: Iterable[Life], now: float) -> float | None:
+    """Seconds for which the program of at least one replica ran; None if there was none."""
+    spans = sorted((_start(one), now if one.ended is None else one.ended) for one in all_lives)
+    total, reached = 0.0, float("-inf")
+    for begin, end in spans:
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total if spans else None
+
+
+def _start(life: Life) -> float:
+    """When its program was first started; of one that was started again in place we know less."""
+    return life.first or (life.began if life.restarts else life.ran or life.began)
+
+
 def _after(life: Life, entry: Ran | Ended | Over | Gone) -> Life:
     match entry:
         case Ran(pid=pid, at=at):
-            return replace(life, ran=at, ended=None, pid=pid)
+            return replace(life, ran=at, first=life.first or at, ended=None, pid=pid)
         case Ended(exit_code=0, at=at):
             return replace(life, ended=at, exit_code=0)
         case Ended(exit_code=code, at=at):

@@ -15,14 +15,14 @@ from bireme.model.job import Job, Member, members
 from bireme.model.pods import Resources
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
-from bireme.runs import checkpoints, directory, files, machine
+from bireme.runs import checkpoints, directory, files, machine, progress
 from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Context, Machine
 from bireme.runtime.script import notes
 from bireme.sdk import diagnosis, evidence, history, ranks, scales, stalling, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.history import Life
-from bireme.sdk.views import CheckpointView, Diagnosis, JobSummary, JobView, ReplicaView, RoleView
+from bireme.sdk.views import CheckpointView, Diagnosis, JobSummary, JobView, Progress, ReplicaView, RoleView
 
 MOST_MEMBERS = 1000
 """Replicas that a view lists; a job may declare a million."""
@@ -40,6 +40,7 @@ def view(run: RunDirectory) -> JobView:
     here = machine.this_machine()
     context, job, status = run.context(), run.desired().job, run.status()
     found = explained(run)
+    lives = history.of(run)
     head = _summary(run, here, context, job, status)
     if found is not None and status.blame is None and status.phase in (Phase.FAILED, Phase.RESTARTING):
         head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
@@ -55,12 +56,13 @@ def view(run: RunDirectory) -> JobView:
         roles=roles(job),
         resources=together(job),
         conditions=status.conditions,
-        replicas=replicas(job, status, seen(run.path), history.of(run), context.machine.host),
+        replicas=replicas(job, status, seen(run.path), lives, context.machine.host),
         events=run.events(),
         diagnosis=found,
         checkpoint=_checkpoint(run.path),
         resumable=status.phase is Phase.FAILED and head.is_here,
         counts_ranks=scales.counts_ranks(job),
+        ran=history.ran(lives, status.completed or time.time()),
         command=leading_command(job),
         folder=str(run.path),
         cwd=context.cwd,
@@ -250,7 +252,15 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
         has_runner=has_runner,
         expired=status.expired,
         why=why(id, job, status, context.machine.host, is_here, time.time()),
+        progress=_progress(run, job),
     )
+
+
+def _progress(run: RunDirectory, job: Job) -> Progress | None:
+    try:
+        return progress.of(run.path) or progress.printed(run.logs, job)
+    except (OSError, ValueError, errors.BiremeError):
+        return None  # a list of jobs is no place to complain of a damaged file of one of them
 
 
 def restarts(status: Status, present: Iterable[Replica]) -> int:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from bireme.core.progress import Progress as Progress
 from bireme.model.pods import Resources
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Condition, Phase
@@ -144,6 +145,8 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     context: str = ""
     """The cluster, as the kubeconfig calls it; empty on this machine."""
     namespace: str = ""
+    progress: Progress | None = None
+    """How far it is, if its ranks report that."""
 
     @property
     def key(self) -> str:
@@ -203,6 +206,8 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     """It has failed, and `bireme resume` lets it go on."""
     counts_ranks: bool = False
     """Its replicas are the ranks of a script, which are counted together."""
+    ran: float | None = None
+    """Seconds for which any of its replicas ran: neither in the queue nor put aside. None if none did."""
     command: tuple[str, ...]
     """Of the replica that leads."""
     folder: str
@@ -219,6 +224,8 @@ class JobList(Struct, frozen=True, kw_only=True):
     warm: tuple[WarmView, ...] = ()
     unreached: tuple[str, ...] = ()
     """A sentence for each cluster that did not answer in time."""
+    more: int = 0
+    """How many jobs that have ended are left out."""
 
 
 class WarmState(StrEnum):

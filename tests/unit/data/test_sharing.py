@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bireme.runtime.data.ordering import Position, position
 from bireme.runtime.data.sharing import Cut, Orders, Rule, cuts, pending
+from bireme.runtime.data.sharing import count as counted
 from bireme.runtime.script.complaints import Complaint
 
 Taken = Counter[tuple[int, int]]
@@ -96,6 +97,29 @@ def test_a_run_goes_on_from_any_step_as_if_it_had_not_stopped(
 
     for number, cut in enumerate(whole):
         assert list(cuts(total, cut.after, rule, 3)) == whole[number + 1 :]
+
+
+@settings(deadline=None)
+@given(
+    histories(),
+    st.integers(1, 4),
+    st.sampled_from([(True, False), (False, False), (True, True), (False, True)]),
+)
+def test_steps_are_counted_without_being_made(
+    history: tuple[int, list[tuple[int, int, int]]], epochs: int, kind: tuple[bool, bool]
+) -> None:
+    total, parts = history
+    merges, drops = kind
+    here = Position()
+
+    for world, batch, steps in parts:
+        rule = Rule(world, batch if merges else 1, drops, merges)
+        if drops and total < world * rule.batch:
+            continue
+        made = list(cuts(total, here, rule, epochs))
+        if here.epoch < epochs:
+            assert counted(total, here, rule, epochs) == len(made)
+        here = made[min(steps, len(made) - 1)].after if made else here
 
 
 def test_too_few_for_all_ranks_join_the_last_step() -> None:

@@ -20,17 +20,35 @@ Made = Deque[Tuple[int, Callable[[], Position]]]
 def batches(loader: Loader, way: Way) -> Iterator[Handed]:
     """Shares the samples out; refuses what cannot be shared out at once."""
     loaders.check(loader)
-    keeper = next((one for one in (loader.batch_sampler, loader.sampler) if loaders.has_state(one)), None)
+    keeper = _keeper(loader)
     made: Made = deque()
     if keeper is not None:
         picks = _sampled(loader, keeper, way, made, own_state(way))
         return _loaded(loader, way, made, picks, loader.batch_sampler is not None)
-    given = loaders.given(loader)
-    total = len(loader.dataset) if given.chosen is None else len(given.chosen)
-    rule = sharing.Rule(way.world, given.batch or 1, given.drop_last, merges=given.batch is not None)
+    given, total, rule = _shape(loader, way)
     sharing.check(total, way.position, rule)
     picks = _shared(total, given, rule, way, made)
     return _loaded(loader, way, made, picks, given.batch is not None)
+
+
+def count(loader: Loader, way: Way) -> Optional[int]:
+    """How many steps are left; None where only the user's sampler could tell."""
+    if way.epochs is None or _keeper(loader) is not None:
+        return None
+    _, total, rule = _shape(loader, way)
+    return sharing.count(total, way.position, rule, way.epochs)
+
+
+def _keeper(loader: Loader) -> Any:  # Any: the user's sampler
+    """The sampler that keeps its own position, if one does."""
+    return next((one for one in (loader.batch_sampler, loader.sampler) if loaders.has_state(one)), None)
+
+
+def _shape(loader: Loader, way: Way) -> Tuple[loaders.Given, int, sharing.Rule]:
+    given = loaders.given(loader)
+    total = len(loader.dataset) if given.chosen is None else len(given.chosen)
+    rule = sharing.Rule(way.world, given.batch or 1, given.drop_last, merges=given.batch is not None)
+    return given, total, rule
 
 
 class Picking:

@@ -14,6 +14,8 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 from ..script.complaints import Complaint
 from .ordering import Position, permutation
 
+_MOST_EPOCHS = 100_000
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -74,6 +76,22 @@ def cuts(total: int, position: Position, rule: Rule, epochs: Optional[int]) -> I
         after = moved(total, position, rule.world)
         yield Cut(position, rule.world, after)
         position = after
+
+
+def count(total: int, position: Position, rule: Rule, epochs: int) -> Optional[int]:
+    """How many steps `cuts` has, without making them; None for more epochs than are worth the counting."""
+    if position.epoch >= epochs or epochs - position.epoch > _MOST_EPOCHS:
+        return None
+    steps, left = 0, pending(total, position)
+    for _ in range(position.epoch, epochs):
+        full = max(0, (left - rule.world) // (rule.world * rule.batch))
+        left -= full * rule.world * rule.batch
+        last = rule.size(left)
+        steps += full + (last > 0)
+        left -= last
+        # What makes no step opens the next epoch, or is left out.
+        left = total + (0 if rule.drop_last else left)
+    return steps + -(-(left - total) // rule.world)
 
 
 def check(total: int, position: Position, rule: Rule) -> None:

@@ -46,7 +46,11 @@ class Steps:
         """The epoch of the last batch that was handed out."""
         self._epochs = epochs
         self._after = known(position)
-        self._handed = _walk(data, Way(place.rank, place.world_size, start, position, epochs, seed))
+        way = Way(place.rank, place.world_size, start, position, epochs, seed)
+        self._handed = _walk(data, way)
+        left = _count(data, way)
+        self.total = None if left is None else start + left
+        """The number of all steps, those before the start included; None if it cannot be known."""
 
     @property
     def position(self) -> Position:
@@ -136,6 +140,22 @@ def _walk(data: Data, way: Way) -> Iterator[Handed]:
     if loaders.is_stream(data.dataset):
         return streams.batches(data, way)
     return mapping.batches(data, way)
+
+
+def _count(data: Data, way: Way) -> Optional[int]:
+    """How many steps are left. Nothing depends on it but what people are shown, so it never complains."""
+    try:
+        data = data.data if isinstance(data, Shard) else data
+        if way.epochs is None or loaders.is_stream(data) or loaders.has_state(data):
+            return None
+        if loaders.is_loader(data):
+            return None if loaders.is_stream(data.dataset) else mapping.count(data, way)
+        if not _is_sequence(data):
+            return None
+        rule = sharing.Rule(way.world, merges=False)
+        return sharing.count(len(data), way.position, rule, way.epochs)
+    except Exception:  # the user's objects may raise anything when they are asked for their length
+        return None
 
 
 def _elements(data: Data, way: Way, shuffle: bool) -> Iterator[Handed]:

@@ -24,6 +24,7 @@ LARGEST = 1 << 28
 """Bytes of a payload; a longer one is damage."""
 
 _OPENED, _NAME, _SCALARS, _HISTOGRAM, _IMAGE, _TEXT, _PARAMS = range(1, 8)
+_OPENED_BYTE, _SCALARS_BYTE = bytes([_OPENED]), bytes([_SCALARS])
 _HEAD = struct.Struct("<BxH")
 _MOST_NAMES = 65535
 _MOST_LEVELS = 50
@@ -128,6 +129,15 @@ def step_of(payload: bytes) -> Optional[int]:
         return int(_STEP_AND_TIME.unpack_from(payload, _HEAD.size + 4 * count)[0])
     except struct.error:
         return None
+
+
+def is_scalars(payload: bytes) -> bool:
+    return payload[:1] == _SCALARS_BYTE
+
+
+def is_opening(payload: bytes) -> bool:
+    """Whether names that were given before mean nothing any more from here on."""
+    return payload[:1] == _OPENED_BYTE
 
 
 class Decoder:

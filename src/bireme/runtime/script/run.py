@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # imported when they are used: a script that only reports doe
     from ..data.stepping import Shard, Steps
     from .echoing import Echo
 
+TOTAL = "total_steps"
+"""The parameter from which `bireme ps` knows how far a run is; a loop of its own may give it, too."""
 LEFT = 128 + signal.SIGTERM
 """The exit status of a rank that was asked to end, saved its work and did."""
 
@@ -257,6 +259,8 @@ class Run:
         if is_training:
             self._warn_of_repetition(first)
             self._walk = self._steps = made
+            if made.total is not None and self.rank == 0 and self.place.trains:
+                self._recorder.params({TOTAL: made.total})
         elif self._walk is None:
             self._tell(
                 "run.steps begins at the beginning; to go on where the run was: run.steps(..., start=start)"
