@@ -6,22 +6,17 @@ import re
 from datetime import datetime
 
 from bireme import errors
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
-_SPAN = re.compile(rf"(?:{_PART.pattern})+")
+from bireme.model import durations
 
 
 def span(written: str, option: str) -> float:
     """Seconds of a duration; a bare number counts seconds."""
-    text = written.strip().lower().replace(" ", "")
-    if re.fullmatch(r"[0-9]{1,12}(\.[0-9]+)?", text):
-        return float(text)
-    if len(text) > 40 or not _SPAN.fullmatch(text):
+    try:
+        return durations.seconds(written)
+    except ValueError:
         raise errors.BadInput(
             f"{option} {written!r} is not a duration", hint="write it as 45s, 10m, 2h30m or 1d"
-        )
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+        ) from None
 
 
 def moment(written: str, now: float, option: str) -> float:

@@ -10,15 +10,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from bireme import errors
+from bireme.core.retention import Limits
 from bireme.runs import checkpoints
 from bireme.runs.checkpoints import Checkpoint
 from bireme.runs.home import home as home_of
 from bireme.runs.logreading import Choice, LogLine
 from bireme.sdk import checkpoints as origins
-from bireme.sdk import following, orders
+from bireme.sdk import following, orders, settings, tidying
 from bireme.sdk.finding import Places
 from bireme.sdk.orders import Given, Ordered, Scene, Script
-from bireme.sdk.places import Following, Found, Started, Where
+from bireme.sdk.places import Backend, Following, Found, Started, Where
 from bireme.sdk.views import CheckView, JobSummary, JobView, RankStack
 
 _LOOK_EVERY = 0.05
@@ -190,7 +191,13 @@ class Client:
 
     def start(self, ordered: Ordered) -> tuple[JobHandle, ...]:
         """Starts orders, all of them or, if one cannot run there, none."""
-        return tuple(_handle(one) for one in self.places.chosen().start(ordered))
+        is_here = self.places.backend is Backend.LOCAL
+        # Read before: a mistake in the settings is no reason to start a job and then complain.
+        limits = settings.limits(self.home, self._environ) if is_here else Limits()
+        started = tuple(_handle(one) for one in self.places.chosen().start(ordered))
+        if started and (said := tidying.swept(self.home, limits, time.time())):
+            started[0].notes = (*started[0].notes, said)
+        return started
 
     def check(self, manifest: str | Path | Mapping[str, object], given: Given | None = None) -> CheckView:
         """Says whether a manifest is valid, and what stands in the way of running it; starts nothing."""
@@ -223,7 +230,10 @@ class Client:
         return following.shortage(self.home)
 
     def find(self, name: str) -> JobHandle:
-        """The job that a name means: `mnist` the newest, `mnist#2` the second run on this machine."""
+        """The job that a name means: `mnist` the newest, `mnist#2` the second run on this machine.
+
+        Where no job has this name, the only one whose name begins so is meant.
+        """
         return JobHandle(self.places.find(name))
 
     def job(self, name: str) -> JobView:
@@ -266,8 +276,8 @@ class Client:
         return self.find(name).scale(**replicas)
 
     def remove(self, name: str) -> None:
-        """Ends a job if it has not ended, and deletes everything that it left."""
-        self.find(name).remove()
+        """Ends a job if it has not ended, and deletes everything that it left; takes its full name only."""
+        JobHandle(self.places.exact(name)).remove()
 
     def revive(self) -> tuple[str, ...]:
         """Carries on the jobs of this machine whose runner died, and returns their ids."""

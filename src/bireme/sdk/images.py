@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 import subprocess
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 from bireme import errors
-from bireme.sdk import doctor
+from bireme.sdk import doctor, settings
 
 VARIABLE = "BIREME_IMAGE"
-CONFIG = "config.toml"
 
 _PACKAGES = {
     "torch": ("torch", "lightning", "pytorch_lightning", "torchvision", "transformers", "accelerate"),
@@ -34,7 +32,7 @@ _USUAL_CUDA = "12.8"
 
 def configured(home: Path, environ: Mapping[str, str]) -> str:
     """The image that BIREME_IMAGE or the file config.toml in the home names; empty if none does."""
-    return environ.get(VARIABLE, "") or _from_file(home / CONFIG)
+    return settings.given(home, environ, "image")[0]
 
 
 def missing(script: Path, environ: Mapping[str, str]) -> errors.BadInput:
@@ -88,19 +86,3 @@ def _cuda(python: str) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return answer.stdout.strip()
-
-
-def _from_file(path: Path) -> str:
-    try:
-        content = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError) as error:
-        raise errors.BadInput(f"it cannot be read: {error}", where=str(path)) from error
-    unknown = sorted(set(content) - {"image"})
-    if unknown:
-        raise errors.BadInput(f"unknown setting {unknown[0]!r}", where=str(path), hint="it knows: image")
-    image = content.get("image", "")
-    if not isinstance(image, str):
-        raise errors.BadInput("image is not a text", where=str(path), hint='image = "python:3.12"')
-    return image

@@ -1,0 +1,75 @@
+"""Which runs that have ended may be deleted: what their user asks for, or what is beyond the limits. Pure.
+
+Deleting cannot be taken back. So what a person selects is what all of the given conditions agree on, and
+what goes by itself has no checkpoints, because those may be the only copy of days of work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+
+class EndedRun(Struct, frozen=True):
+    """A run that has ended, and what it takes."""
+
+    id: str
+    ended: float
+    size: int
+    """Bytes on disk."""
+    has_checkpoints: bool = False
+    is_needed: bool = False
+    """An active run was started from it, and may look into it again."""
+
+
+class Selection(Struct, frozen=True):
+    """What a person asks for; all of it must hold."""
+
+    older: float | None = None
+    """Seconds since the end."""
+    keep: int | None = None
+    """So many of the newest are spared."""
+    larger: int | None = None
+    """Bytes."""
+
+
+class Limits(Struct, frozen=True):
+    """How much is kept without being asked; each limit counts by itself, and None is none."""
+
+    age: float | None = None
+    runs: int | None = None
+    size: int | None = None
+
+    def __bool__(self) -> bool:
+        return self != Limits()
+
+
+def selected(runs: Sequence[EndedRun], wish: Selection, now: float) -> tuple[EndedRun, ...]:
+    """What a person selects, the newest first."""
+    spared = wish.keep or 0
+    return tuple(
+        run
+        for run in _newest_first(runs)[spared:]
+        if not run.is_needed
+        and (wish.older is None or now - run.ended > wish.older)
+        and (wish.larger is None or run.size > wish.larger)
+    )
+
+
+def beyond(runs: Sequence[EndedRun], limits: Limits, now: float) -> tuple[EndedRun, ...]:
+    """What exceeds a limit, the newest first; never a run with checkpoints, though it counts."""
+    found, taken = [], 0
+    for number, run in enumerate(_newest_first(runs)):
+        taken += run.size
+        too_old = limits.age is not None and now - run.ended > limits.age
+        too_many = limits.runs is not None and number >= limits.runs
+        too_large = limits.size is not None and taken > limits.size
+        if (too_old or too_many or too_large) and not run.has_checkpoints and not run.is_needed:
+            found.append(run)
+            taken -= run.size
+    return tuple(found)
+
+
+def _newest_first(runs: Sequence[EndedRun]) -> list[EndedRun]:
+    return sorted(runs, key=lambda run: (-run.ended, run.id))

@@ -1,0 +1,72 @@
+"""What a user has set for good: variables of the environment, and the file config.toml in the home."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from bireme import errors
+from bireme.core.retention import Limits
+from bireme.model import durations, quantities
+
+CONFIG = "config.toml"
+NAMES = ("image", "keep_age", "keep_runs", "keep_size")
+
+
+def given(home: Path, environ: Mapping[str, str], name: str) -> tuple[str, str]:
+    """What a setting is, and where it stands: a variable comes before the file. Both empty if nowhere."""
+    variable = f"BIREME_{name.upper()}"
+    if environ.get(variable):
+        return environ[variable], variable
+    path = home / CONFIG
+    found = read(path).get(name, "")
+    return found, f"{name} in {path}" if found else ""
+
+
+def read(path: Path) -> dict[str, str]:
+    """The settings of a file; none if there is no such file."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise errors.BadInput(f"it cannot be read: {error}", where=str(path)) from error
+    unknown = sorted(set(content) - set(NAMES))
+    if unknown:
+        known = ", ".join(NAMES)
+        raise errors.BadInput(f"unknown setting {unknown[0]!r}", where=str(path), hint=f"it knows: {known}")
+    for name, value in content.items():
+        is_number = isinstance(value, int) and not isinstance(value, bool) and name == "keep_runs"
+        if not isinstance(value, str) and not is_number:
+            raise errors.BadInput(f"{name} is not a text", where=str(path), hint=f'{name} = "..."')
+    return {name: str(value) for name, value in content.items()}
+
+
+def limits(home: Path, environ: Mapping[str, str]) -> Limits:
+    """How much of what has ended is kept; without a setting everything is."""
+    age, runs, size = (given(home, environ, name) for name in ("keep_age", "keep_runs", "keep_size"))
+    try:
+        return Limits(
+            age=durations.seconds(age[0]) if age[0] else None,
+            runs=_count(runs[0]) if runs[0] else None,
+            size=_size(size[0]) if size[0] else None,
+        )
+    except ValueError as error:
+        where = ", ".join(place for _, place in (age, runs, size) if place)
+        raise errors.BadInput(
+            str(error), where=where, hint="for example keep_age 30d, keep_runs 200, keep_size 20Gi"
+        ) from error
+
+
+def _count(written: str) -> int:
+    if not written.isdecimal() or len(written) > 9:
+        raise ValueError(f"{written!r} is not a number of runs")
+    return int(written)
+
+
+def _size(written: str) -> int:
+    found = quantities.whole(written)
+    if found < 0:
+        raise ValueError(f"{written!r} is less than nothing")
+    return found
