@@ -54,7 +54,7 @@ def test_the_status_line_is_cut_to_the_terminal_and_cannot_be_coloured_by_a_rank
 
     screen.status("\x1b[31mRunning 2/2\nand more")
 
-    assert err.getvalue() == f"{ERASE}Running…"
+    assert err.getvalue() == f"{ERASE}Runnin…"
 
 
 def test_a_prompt_is_shown_once_and_the_line_that_it_becomes_continues_it() -> None:

@@ -51,7 +51,7 @@ def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed:
 def told(view: JobView, *, named: bool) -> list[str]:
     """What is said of a job at its end."""
     name = f"{view.id}: " if named else ""
-    lasted = text.duration((view.completed or view.created) - view.created)
+    lasted = text.duration((view.completed or view.created) - view.created if view.ran is None else view.ran)
     match view.phase:
         case Phase.SUCCEEDED:
             lines = [f"{name}Succeeded in {lasted}"]
@@ -77,11 +77,14 @@ def status_of(views: Sequence[JobView]) -> int:
 
 
 def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: bool) -> int:
-    there = [watch for watch in watches if watch.exists()]
-    for watch in watches:
-        if watch not in there:
-            say(f"{watch.id} was removed while it ran")
-    views = [one.view() for one, watch in zip(handles, watches, strict=True) if watch in there]
+    views, there = [], []
+    for one, watch in zip(handles, watches, strict=True):
+        view = None if watch.is_removed() else _seen(one, watch)
+        if view is None:
+            say(f"{watch.id} was removed")
+        else:
+            views.append(view)
+            there.append(watch)
     # The failed ones last: the first error is what is read first.
     for view in sorted(views, key=lambda view: view.phase is Phase.FAILED):
         if not quiet:
@@ -91,6 +94,16 @@ def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: boo
     if there and asked_for and all(view.phase is Phase.SUSPENDED for view in views):
         return 0
     return status_of(views) if len(there) == len(watches) else errors.Interrupted.exit_status
+
+
+def _seen(handle: JobHandle, watch: Following) -> JobView | None:
+    """The job at its end; None if it is removed this very moment."""
+    try:
+        return handle.view()
+    except errors.BadInput:
+        if watch.is_removed():
+            return None
+        raise
 
 
 def _left(handles: Sequence[JobHandle], signals: Signals) -> int:

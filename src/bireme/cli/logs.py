@@ -12,7 +12,7 @@ import msgspec
 
 from bireme import errors
 from bireme.cli import text, times
-from bireme.cli.opening import as_json, one_name, opened, say, say_shortage
+from bireme.cli.opening import as_json, meant, one_name, opened, say, say_shortage
 from bireme.cli.render_lines import Prefixes
 from bireme.cli.terminal import this_terminal
 from bireme.sdk import following
@@ -32,13 +32,16 @@ _BATCH = 1000
 )
 @as_json
 def command(
-    name: str, replica: str | None, follow: bool, since: str | None, tail: int | None, as_json: bool
+    name: str | None, replica: str | None, follow: bool, since: str | None, tail: int | None, as_json: bool
 ) -> None:
-    """Prints the lines of all replicas in the order of their times, or of one REPLICA (such as worker-1)."""
+    """Prints the lines of all replicas in the order of their times, or of one REPLICA (such as worker-1).
+
+    Without a NAME, those of the newest job.
+    """
     client = opened()
     say_shortage(client)
     from_time = None if since is None else times.moment(since, time.time(), "--since")
-    watch = client.watch(name, replica, since=from_time, tail=tail)
+    watch = client.watch(meant(client, name), replica, since=from_time, tail=tail)
     here = this_terminal()
     prefixes = Prefixes([watch.job], colour=here.colour, terminal=here.stdout)
     show = _as_json if as_json else (prefixes.line if replica is None else prefixes.bare)
@@ -46,6 +49,8 @@ def command(
         printed = _print(watch.drain(), show)
         if follow:
             _follow(watch, show)
+            if watch.is_removed():
+                say(f"{watch.id} was removed")
         elif not printed and (why := watch.silence()):
             say(why)
     except KeyboardInterrupt:

@@ -33,7 +33,7 @@ class Verb(NamedTuple):
 
 VERBS = {
     "run": Verb("run", "Run a script or a manifest, here or in a cluster, and follow it."),
-    "ps": Verb("ps", "List the jobs that have not ended."),
+    "ps": Verb("ps", "List the jobs that are active, and the last ones that have ended."),
     "logs": Verb("logs", "Print what a job's replicas printed."),
     "show": Verb("show", "Show a job: replicas, conditions, events, why it waits or failed."),
     "stacks": Verb("stacks", "Print where the Python code of each rank is now."),
@@ -53,6 +53,10 @@ VERBS = {
     "operator": Verb("operator", "Carry on every job of a cluster, until told to stop."),
     "completion": Verb("completion", "Print the shell's completion script."),
 }
+
+
+class _Unread(Exception):
+    """Nobody reads what we write any more, as after `| head -1`."""
 
 
 class Verbs(click.Group):
@@ -79,6 +83,12 @@ class Verbs(click.Group):
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             raise errors.BadInput(f"there is no verb {args[0]!r}", hint=_advice(args[0]))
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _Unread from error  # click would make an ordinary failure of it, with status 1
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -154,7 +164,7 @@ def _guarded(args: list[str]) -> int:
         return _told(error.format_message(), errors.BadInput.exit_status)
     except (KeyboardInterrupt, click.Abort):
         return _told("interrupted", errors.Interrupted.exit_status)
-    except BrokenPipeError:
+    except (BrokenPipeError, _Unread):
         _silence()
         return BROKEN_PIPE
     except OSError as error:

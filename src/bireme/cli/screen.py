@@ -8,6 +8,8 @@ from typing import Protocol
 from bireme.cli import text
 
 _ERASE = "\r\x1b[2K"
+_MARGIN = 3
+"""Columns that stay free: the terminal writes `^C` after the line, and what wraps is not erased."""
 
 
 class Sink(Protocol):
@@ -92,7 +94,7 @@ class Screen:
 
     def status(self, words: str) -> None:
         """Replaces the status line; nothing is written if it says the same."""
-        words = text.cut(text.plain(words), self._columns() - 1)
+        words = text.cut(text.plain(words), self._columns() - _MARGIN)
         if words != self._shown:
             self._draw(words)
 

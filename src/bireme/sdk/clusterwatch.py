@@ -109,6 +109,10 @@ class ClusterWatch:
     def exists(self) -> bool:
         return self._listener.object is not None
 
+    def is_removed(self) -> bool:
+        found = self._listener.object
+        return found is None or found.metadata.deletionTimestamp is not None
+
     def is_over(self) -> bool:
         seen = self._look()
         phase = seen.status.phase

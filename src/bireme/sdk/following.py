@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from bireme import errors
 from bireme.core import stalls
 from bireme.engine import control
 from bireme.model.decoding import DAMAGED
@@ -137,6 +138,13 @@ class Watch:
     def exists(self) -> bool:
         """Whether the run is there: it may be removed while it is followed."""
         return not self._status.is_missing or self.run.exists()
+
+    def is_removed(self) -> bool:
+        """Whether the run is gone, or is ended to be removed."""
+        try:
+            return self.run.desired().deleted
+        except errors.BiremeError:
+            return not self.run.exists()
 
     def is_over(self) -> bool:
         """Whether nothing more is to be expected: it ended or was put aside, and its ranks are silent."""

@@ -74,6 +74,9 @@ class Following(Protocol):
     def exists(self) -> bool:
         """Whether the job is there: it may be removed while it is followed."""
 
+    def is_removed(self) -> bool:
+        """Whether the job is gone, or is about to be because somebody removed it."""
+
     def is_over(self) -> bool:
         """Whether nothing more is to be expected."""
 
