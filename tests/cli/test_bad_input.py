@@ -52,7 +52,7 @@ spec:
         (["run", "train.py", "--lr", "0.1"], "bireme run train.py -- --lr 0.1"),
         (["show", "absent"], "there is no run absent"),
         (["show", "../../etc"], "is not the name of a run"),
-        (["show"], "bireme show --help"),
+        (["show"], "no job is named"),
         (["logs", "absent"], "there is no run absent"),
         (["wait", "absent"], "there is no run absent"),
         (["stop", "absent"], "there is no run absent"),

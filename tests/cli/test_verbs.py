@@ -23,7 +23,7 @@ def _runs(cli: Cli, name: str) -> None:
     until(f"{name} runs", lambda: _shown(cli, name)["phase"] == "Running")
 
 
-def test_ps_lists_what_is_active_and_with_all_what_has_ended(cli: Cli) -> None:
+def test_ps_lists_what_is_active_and_what_has_ended(cli: Cli) -> None:
     cli.write("sleep.py", scripts.SLEEPS)
     cli.write("done.py", scripts.ALONE)
     sleeping = cli.detached("sleep.py")
@@ -33,9 +33,10 @@ def test_ps_lists_what_is_active_and_with_all_what_has_ended(cli: Cli) -> None:
 
     active, every = cli("ps"), cli("ps", "--all")
 
-    header, row = active.out.splitlines()
+    header, last, row = active.out.splitlines()
     assert header.split() == ["NAME", "KIND", "PHASE", "READY", "RESTARTS", "AGE", "WHY"]
     assert row.split()[:5] == [sleeping, "PyTorchJob", "Running", "1/1", "0"]
+    assert last.split()[:4] == [ended, "PyTorchJob", "Succeeded", "-"]
     assert ended in every.out
     assert "Succeeded" in every.out
 
@@ -44,7 +45,7 @@ def test_ps_without_jobs_says_so(cli: Cli) -> None:
     done = cli("ps")
 
     assert (done.status, done.out) == (0, "")
-    assert "no job is active" in done.err
+    assert "there are no jobs" in done.err
 
 
 def test_a_job_that_waits_says_for_what(cli: Cli) -> None:

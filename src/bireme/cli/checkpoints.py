@@ -8,7 +8,16 @@ import click
 
 from bireme import errors
 from bireme.cli import render_checkpoints
-from bireme.cli.opening import as_json, complete_names, opened, print_json, print_lines, say, table_width
+from bireme.cli.opening import (
+    as_json,
+    complete_names,
+    meant,
+    opened,
+    print_json,
+    print_lines,
+    say,
+    table_width,
+)
 from bireme.sdk import checkpoints
 
 EXPORT = "export"
@@ -18,8 +27,7 @@ EXPORT = "export"
 @click.argument(
     "words",
     nargs=-1,
-    required=True,
-    metavar="NAME | export NAME[@STEP] FILE",
+    metavar="[NAME] | export NAME[@STEP] FILE",
     shell_complete=complete_names,
 )
 @click.option("--verify", is_flag=True, help="Read them all and compare their checksums.")
@@ -29,13 +37,15 @@ EXPORT = "export"
 def command(words: tuple[str, ...], verify: bool, part: str, force: bool, as_json: bool) -> None:
     """Lists the checkpoints that a job's script saved with `run.save`, the oldest first, or exports one.
 
+    Without a NAME, those of the newest job.
+
     \b
     bireme checkpoints train-abcd
     bireme checkpoints export train-abcd@1200 model.pt
     bireme run train.py --from train-abcd
     bireme run train.py --from train-abcd@1200
     """
-    if words[0] == EXPORT and len(words) > 1:
+    if words[:1] == (EXPORT,) and len(words) > 1:
         _refuse(verify, "--verify", "checksums are verified in any case")
         _export(words[1:], part, force, as_json)
         return
@@ -43,14 +53,15 @@ def command(words: tuple[str, ...], verify: bool, part: str, force: bool, as_jso
     _refuse(force, "--force", "bireme checkpoints export NAME FILE --force")
     if len(words) > 1:
         raise errors.BadInput(f"one job has its checkpoints listed, got {len(words)} names", hint=_USAGE)
-    _list(words[0], verify, as_json)
+    _list(words[0] if words else None, verify, as_json)
 
 
 _USAGE = "bireme checkpoints train-abcd, or bireme checkpoints export train-abcd@1200 model.pt"
 
 
-def _list(name: str, verify: bool, as_json: bool) -> None:
-    found = checkpoints.of_job(opened().places, name, verified=verify)
+def _list(name: str | None, verify: bool, as_json: bool) -> None:
+    client = opened()
+    found = checkpoints.of_job(client.places, meant(client, name), verified=verify)
     if as_json:
         print_json(found)
         return

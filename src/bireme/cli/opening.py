@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import NamedTuple
 
 import click
 import msgspec
 
+from bireme import errors
 from bireme.cli import text, where
 from bireme.cli.terminal import columns, this_terminal
+from bireme.model.status import Phase
 from bireme.sdk.client import Client
 
 as_json = click.option(
@@ -60,5 +64,38 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
         return []
 
 
-names = click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names)
-one_name = click.argument("name", metavar="NAME", shell_complete=complete_names)
+class Default(NamedTuple):
+    """Which job a verb takes where none is named."""
+
+    words: str
+    is_wanted: Callable[[Phase], bool]
+
+
+NEWEST = Default("newest job", lambda phase: True)
+ACTIVE = Default("newest active job", lambda phase: not phase.is_final and phase is not Phase.SUSPENDED)
+STOPPED = Default("newest stopped job", lambda phase: phase is Phase.SUSPENDED)
+
+
+def meant(client: Client, name: str | None, default: Default = NEWEST) -> str:
+    """The name that was given, or that of the newest job, which is said."""
+    if name is not None:
+        return name
+    found = client.places.newest(default.is_wanted)
+    if found is None:
+        raise errors.BadInput(
+            f"no job is named, and there is no {default.words}", hint="`bireme ps --all` lists the jobs"
+        )
+    say(f"{default.words}: {found.id}")
+    return found.key
+
+
+def all_meant(client: Client, names: tuple[str, ...], default: Default = NEWEST) -> tuple[str, ...]:
+    return names or (meant(client, None, default),)
+
+
+required_names = click.argument(
+    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names
+)
+names = click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_names)
+required_name = click.argument("name", metavar="NAME", shell_complete=complete_names)
+one_name = click.argument("name", required=False, metavar="[NAME]", shell_complete=complete_names)

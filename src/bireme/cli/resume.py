@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bireme.cli.opening import as_json, names, opened, print_json, say
+from bireme.cli.opening import STOPPED, all_meant, as_json, names, opened, print_json, say
 from bireme.model.status import Phase
 from bireme.sdk.views import JobViews
 
@@ -17,10 +17,12 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
 
     It costs none of their retries; of a job that failed, all retries are there again. The script goes on from
     its last checkpoint, if it saves any with `run.save` and restores them.
+
+    Without a NAME, the newest stopped job.
     """
     client = opened()
     views = []
-    for name in names:
+    for name in all_meant(client, names, STOPPED):
         job = client.find(name)
         before, view = job.view(), job.resume()
         views.append(view)

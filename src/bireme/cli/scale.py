@@ -6,12 +6,12 @@ import click
 
 from bireme import errors
 from bireme.cli import render_jobs
-from bireme.cli.opening import as_json, one_name, opened, print_json, say
+from bireme.cli.opening import as_json, opened, print_json, required_name, say
 from bireme.sdk import scales
 
 
 @click.command("scale", short_help="Change how many ranks a script has, or replicas a role.")
-@one_name
+@required_name
 @click.argument("counts", nargs=-1, required=True, metavar="COUNT | ROLE=COUNT...")
 @as_json
 def command(name: str, counts: tuple[str, ...], as_json: bool) -> None:

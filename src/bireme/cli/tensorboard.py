@@ -10,7 +10,7 @@ from types import FrameType
 
 import click
 
-from bireme.cli.opening import one_name, opened, print_lines, say
+from bireme.cli.opening import meant, one_name, opened, print_lines, say
 from bireme.runs.boards import Board
 from bireme.sdk import boards
 from bireme.sdk.boards import Curves
@@ -23,13 +23,16 @@ _PATIENCE = 5.0
 @one_name
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option("--logdir-only", is_flag=True, help="Only write the event files, and print their folder.")
-def command(name: str, args: tuple[str, ...], logdir_only: bool) -> None:
+def command(name: str | None, args: tuple[str, ...], logdir_only: bool) -> None:
     """Writes event files of what a job reported, and starts TensorBoard on them.
 
-    They are kept current until TensorBoard ends. Its own options come after `--`. It is looked for beside
-    the job's interpreter, then on PATH.
+    Without a NAME, the newest job. They are kept current until TensorBoard ends. Its own options come
+    after `--`. It is looked for beside the job's interpreter, then on PATH.
     """
-    found = opened().places.find(name)
+    client = opened()
+    if name is not None and name.startswith("-"):
+        args, name = (name, *args), None  # the first of its own options
+    found = client.places.find(meant(client, name))
     program = "" if logdir_only else boards.program(found.python(os.environ), os.environ)
     curves = found.curves()
     board = curves.board()

@@ -9,7 +9,7 @@ import click
 
 from bireme.cli import times
 from bireme.cli.conclusion import status_of, told
-from bireme.cli.opening import as_json, names, opened, print_json, say
+from bireme.cli.opening import all_meant, as_json, names, opened, print_json, say
 from bireme.model.status import Phase
 from bireme.sdk.views import JobViews
 
@@ -19,10 +19,13 @@ from bireme.sdk.views import JobViews
 @click.option("--timeout", metavar="TIME", help="Give up after so long (90s, 10m), with exit status 5.")
 @as_json
 def command(names: tuple[str, ...], timeout: str | None, as_json: bool) -> None:
-    """Waits until the jobs have ended, and exits with 0 if all succeeded, else with 1."""
+    """Waits until the jobs have ended, and exits with 0 if all succeeded, else with 1.
+
+    Without a NAME, for the newest job.
+    """
     client = opened()
     limit = None if timeout is None else times.span(timeout, "--timeout")
-    jobs = [client.find(name) for name in names]
+    jobs = [client.find(name) for name in all_meant(client, names)]
     for job in jobs:
         if job.view().phase is Phase.SUSPENDED:
             say(f"{job.id} is put aside; `bireme resume {job.id}` goes on with it")

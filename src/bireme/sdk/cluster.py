@@ -59,6 +59,16 @@ class ClusterPlace:
         found = self.session.ask(lambda api: self._list(api, all), patience)
         return tuple(sorted(found, key=lambda one: one.created, reverse=True))
 
+    def names(self, patience: float | None = None) -> tuple[str, ...]:
+        """What the jobs of the namespace are called, the newest first."""
+
+        async def look(api: Api) -> list[JobObject]:
+            return await jobs.listed(api, await self._kinds(api), self.namespace)
+
+        found = self.session.ask(look, patience)
+        newest = sorted(found, key=lambda one: one.metadata.creationTimestamp or "", reverse=True)
+        return tuple(dict.fromkeys(one.metadata.name for one in newest))
+
     def find(self, name: str, patience: float | None = None) -> ClusterJob:
         """The job of a name; `kind/name` tells apart those of different kinds."""
         context, namespace, kind, plain = _parsed(name)

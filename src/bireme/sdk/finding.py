@@ -7,13 +7,15 @@ named, by `--on` or BIREME_ON, or when the user has started jobs there before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from bireme import errors
+from bireme.model.status import Phase
 from bireme.sdk.known import Book, Known
 from bireme.sdk.local import LocalPlace
 from bireme.sdk.places import VARIABLE, Backend, Found, Place, Where, backend_of
@@ -22,6 +24,7 @@ from bireme.sdk.views import JobSummary
 if TYPE_CHECKING:
     from bireme.sdk.cluster import ClusterPlace
 
+_MOST_CANDIDATES = 5
 PATIENCE = 2.0
 """Seconds for which a list waits for a cluster that nobody asked for by name."""
 
@@ -72,13 +75,36 @@ class Places:
         found = _named((*here, *(one for each in there for one in each)))
         return tuple(sorted(found, key=lambda one: one.created, reverse=True))
 
+    def recent(self, ended: int) -> tuple[tuple[JobSummary, ...], int]:
+        """The jobs that have not ended and the last few that have, and how many more have ended."""
+        self.unreached = ()
+        if self._on is Backend.LOCAL or (self._on is None and not self._clusters()):
+            return self.local.recent(ended)
+        found = self.jobs(all=True)
+        over = [one.key for one in found if one.is_over]
+        kept = set(over[:ended])
+        return tuple(one for one in found if not one.is_over or one.key in kept), len(over) - len(kept)
+
     def names(self) -> tuple[str, ...]:
         """What the jobs are called that are known without asking a cluster."""
         here = [one.id for one in self.local.jobs(all=True)]
         return tuple(dict.fromkeys([*here, *(name for one in self._book.read() for name in one.names)]))
 
     def find(self, name: str) -> Found:
-        """The job that a name means; `kind/name` is a job of a cluster, `name#2` a run of this machine."""
+        """The job of this name, else the only one whose name begins so.
+
+        `kind/name` is a job of a cluster, `name#2` a run of this machine.
+        """
+        try:
+            return self.exact(name)
+        except (errors.BadInput, errors.Unreachable, errors.NoAccess):
+            full = self._completed(name)
+            if full is None:
+                raise
+        return self.exact(full)
+
+    def exact(self, name: str) -> Found:
+        """The job of this very name."""
         if self._on is Backend.LOCAL or "#" in name:
             return self.local.find(name)
         if self._on is Backend.KUBERNETES:
@@ -92,6 +118,40 @@ class Places:
                 hint="say which one: --on local, or --on kubernetes",
             )
         return self._in_clusters(name, remembered)
+
+    def newest(self, wanted: Callable[[Phase], bool]) -> Found | None:
+        """The job that was started last, of those in such a phase; None if there is none."""
+        if self._on is Backend.LOCAL or (self._on is None and not self._clusters()):
+            return self.local.newest(wanted)
+        found = next((one for one in self.jobs(all=True) if wanted(one.phase) and one.is_here), None)
+        return self.exact(found.key) if found is not None else None
+
+    def _completed(self, name: str) -> str | None:
+        """The one name that begins so; None if there is none, or if a job has this very name."""
+        begin, mark, number = name.partition("#")
+        if not begin or "/" in begin:
+            return None
+        found = [one for one in self._candidates() if one.startswith(begin)]
+        if not found or begin in found:
+            return None
+        if len(found) > 1:
+            shown = ", ".join(found[:_MOST_CANDIDATES])
+            more = f" and {len(found) - _MOST_CANDIDATES} more" if len(found) > _MOST_CANDIDATES else ""
+            raise errors.BadInput(
+                f"{len(found)} jobs begin with {begin}: {shown}{more}", hint="write more of the name"
+            )
+        return f"{found[0]}{mark}{number}"
+
+    def _candidates(self) -> tuple[str, ...]:
+        """The names of all jobs that could be meant, those of this machine first, the newest first."""
+        here = () if self._on is Backend.KUBERNETES else self.local.names()
+        there: list[str] = []
+        if self.backend is Backend.KUBERNETES:
+            with suppress(errors.BiremeError):  # why it does not answer was said already
+                there += self.cluster().names(PATIENCE)
+        if self._on is None:
+            there += [name for one in self._book.read() for name in one.names]
+        return tuple(dict.fromkeys([*here, *there]))
 
     def _asked(self, where: Where) -> Backend | None:
         if where.on:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from bireme import errors
 from bireme.engine import control, submit
 from bireme.engine.submit import Order
+from bireme.model.status import Phase
 from bireme.runs import attendance, checkpoints, directory, machine, records
 from bireme.runs.directory import RunDirectory
+from bireme.runs.index import RunRow
 from bireme.runs.ledger import Ledger
 from bireme.runs.logreading import EVERYTHING, Choice
 from bireme.sdk import ranks, scales, viewing
@@ -54,18 +56,30 @@ class LocalPlace:
         )
 
     def jobs(self, all: bool) -> tuple[JobSummary, ...]:
-        here = machine.this_machine()
-        rows = Ledger(self._home).runs()
-        chosen = (row for row in rows if row.phase is not None and (all or not row.phase.is_final))
-        return tuple(
-            summary
-            for row in chosen
-            if (summary := _summary(RunDirectory(self._home, row.id), here)) is not None
-        )
+        return self._listed(lambda row: all or row.is_active)
+
+    def recent(self, ended: int) -> tuple[tuple[JobSummary, ...], int]:
+        """The jobs that have not ended and the last few that have, and how many more there are."""
+        rows = [row for row in Ledger(self._home).runs() if row.phase is not None and not row.is_active]
+        shown = {row.id for row in [row for row in rows if not row.hidden][:ended]}
+        return self._listed(lambda row: row.is_active or row.id in shown), len(rows) - len(shown)
 
     def find(self, name: str) -> LocalJob:
         """The run that a name means: `mnist` the newest, `mnist#2` the second."""
         return LocalJob(directory.find(self._home, *records.parse_run(name)))
+
+    def names(self) -> tuple[str, ...]:
+        """What the runs are called, the newest first."""
+        return tuple(dict.fromkeys(row.id.name for row in Ledger(self._home).runs()))
+
+    def newest(self, wanted: Callable[[Phase], bool]) -> LocalJob | None:
+        """The run of this machine that was started last, of those in such a phase."""
+        here = machine.this_machine()
+        for row in Ledger(self._home).runs():
+            # The index knows hosts by name; a run whose files cannot be read has no phase.
+            if row.phase is not None and wanted(row.phase) and row.host == here.host:
+                return LocalJob(RunDirectory(self._home, row.id))
+        return None
 
     def has(self, name: str) -> bool:
         """Whether a run of this name is here."""
@@ -78,6 +92,12 @@ class LocalPlace:
     def revive(self) -> tuple[str, ...]:
         """Carries on the jobs of this machine whose runner died, and returns their ids."""
         return tuple(str(run.id) for run in control.revive(self._home))
+
+    def _listed(self, wanted: Callable[[RunRow], bool]) -> tuple[JobSummary, ...]:
+        here = machine.this_machine()
+        rows = (row for row in Ledger(self._home).runs() if row.phase is not None and wanted(row))
+        found = (_summary(RunDirectory(self._home, row.id), here) for row in rows)
+        return tuple(one for one in found if one is not None)
 
     def _start(self, order: Order) -> Started:
         submitted = submit.submit(self._home, order)
