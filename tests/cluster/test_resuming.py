@@ -123,6 +123,7 @@ def test_a_gang_whose_pods_are_lost_twice_computes_the_same_numbers(bireme: Verb
         (line,) = steps(expected.out)[key]
         assert value == pytest.approx(float.fromhex(line.split()[1]))
     assert MARK in bireme.kubectl("logs", "disturbed-master-0")
+    assert "progress   50 of 50 steps (100 %)" in bireme("show", "disturbed").out
 
 
 def curve(bireme: Verbs, name: str) -> dict[tuple[str, str], float]:
@@ -145,5 +146,7 @@ def test_numbers_that_pods_only_print_are_shown_too(bireme: Verbs) -> None:
 
     (events,) = folder.glob("master-0/*tfevents*")
     assert b"accuracy" in events.read_bytes()
+    assert "progress   step 2" in bireme("show", "printing").out
+    assert "metric     accuracy 0.5" in bireme("show").out
     bireme.done("rm", "printing")
     assert not folder.exists()

@@ -13,8 +13,9 @@ from bireme.core import picking, progress
 from bireme.core.progress import Point, Progress
 from bireme.model.job import Job
 from bireme.runs import logreading
+from bireme.runs.echoed import EchoedRecords
 from bireme.runs.logreading import LogLine
-from bireme.runs.metrics import FOLDER
+from bireme.runs.metrics import FOLDER, Life, Source
 from bireme.runtime.records import reading
 from bireme.runtime.records.layout import (
     ALIGNMENT,
@@ -74,6 +75,24 @@ def found_in(lines: Iterable[LogLine], job: Job) -> Progress | None:
         new = [Point(step, line.time, values) for step, values in by_step.items()]
         points.setdefault(line.replica, []).extend(new)
     return next((progress.measured(each) for _, each in sorted(points.items()) if each), None)
+
+
+def echoed(lines: Iterable[str]) -> Progress | None:
+    """How far a job is by the marked lines of a rank, some of which may be given twice."""
+    points: dict[tuple[Life, Source], dict[tuple[float, int], Point]] = {}
+    total: object = None
+    records = EchoedRecords()
+    for one in (one for line in lines for one in records.reported(line)):
+        match one.record:
+            case Params(values=given) if progress.TOTAL in given:
+                total = given[progress.TOTAL]
+            case Scalars(step=step, time=time, values=values):
+                points.setdefault((one.life, one.source), {})[time, step] = Point(step, time, values)
+    if not points:
+        return None
+    newest = max(life for life, _ in points)
+    first = min(source for life, source in points if life == newest)
+    return progress.measured([point for _, point in sorted(points[newest, first].items())], total)
 
 
 class _Latest:

@@ -18,7 +18,7 @@ from bireme.backends.kubernetes.labels import JOB_NAME
 from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.views import Pod
 from bireme.model.job import Kind
-from bireme.sdk import clusterorders, clusterviews, session
+from bireme.sdk import clusterorders, clusterprogress, clusterviews, session
 from bireme.sdk.clusterjob import ClusterJob
 from bireme.sdk.clusterorders import Body, Home
 from bireme.sdk.known import Book, Known
@@ -116,18 +116,17 @@ class ClusterPlace:
         wanted = [one for one in objects if all or not clusterviews.status_of(one).phase.is_final]
         pods = await _pods(api, self.namespace, wanted)
         now = time.time()
-        return [
-            clusterviews.summary(
-                clusterviews.seen(
-                    one.metadata.name,
-                    self.known.context,
-                    one,
-                    tuple(pod for pod in pods if jobs.belongs(pod, one) and _is_of(pod, one)),
-                    now,
-                )
+        found = [
+            clusterviews.seen(
+                one.metadata.name,
+                self.known.context,
+                one,
+                tuple(pod for pod in pods if jobs.belongs(pod, one) and _is_of(pod, one)),
+                now,
             )
             for one in wanted
         ]
+        return [clusterviews.summary(one) for one in await clusterprogress.all_measured(api, found)]
 
     async def _start(self, api: Api, ordered: Ordered, bodies: tuple[Body, ...]) -> tuple[Started, ...]:
         if len(bodies) > 1:

@@ -23,7 +23,7 @@ from bireme.backends.local import interpreters
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
 from bireme.runs.logreading import EVERYTHING, Choice, LogLine
-from bireme.sdk import clusterviews, ranks, scales, tracebacks
+from bireme.sdk import clusterprogress, clusterviews, ranks, scales, tracebacks
 from bireme.sdk.clusterviews import Seen
 from bireme.sdk.clusterwatch import ClusterWatch
 from bireme.sdk.evidence import TAIL
@@ -134,7 +134,7 @@ class ClusterJob:
         return clusterviews.seen(self.id, self._context, now, pods, time.time(), events)
 
     async def _view(self, api: Api) -> JobView:
-        seen = await self._look(api)
+        seen = await clusterprogress.measured(api, await self._look(api))
         if seen.status.phase is not Phase.FAILED and not seen.status.crashes and not seen.status.evictions:
             return clusterviews.view(seen)
         tails = await self._tails(api, seen)

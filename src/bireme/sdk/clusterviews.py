@@ -26,7 +26,7 @@ from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.history import Life
 from bireme.sdk.places import Backend
 from bireme.sdk.podlives import ReplicaPod
-from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSummary, JobView
+from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSummary, JobView, Progress
 
 _KUEUE = "kueue.x-k8s.io/queue-name"
 UNNOTICED = 10.0
@@ -53,6 +53,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     """When a pod last printed something, by its uid, where that was looked up."""
     crashes: Mapping[tuple[str, int], str] = {}
     """Where the code of a replica was when it crashed, by replica and attempt, as far as its log tells."""
+    progress: Progress | None = None
+    """How far it is, where that was looked up."""
     now: float
 
     @property
@@ -143,6 +145,7 @@ def summary(it: Seen) -> JobSummary:
         backend=Backend.KUBERNETES,
         context=it.context,
         namespace=meta.namespace,
+        progress=it.progress,
     )
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from bireme.runs import progress
 from bireme.runs.metrics import FOLDER
+from bireme.runtime.records import echoes
+from bireme.runtime.records.echoes import Who
+from bireme.runtime.records.layout import Params, Scalars
 from bireme.runtime.records.writing import Recorder
 
 
@@ -85,3 +88,17 @@ def test_a_run_without_records_or_with_damaged_ones_has_no_progress(tmp_path: Pa
     (folder / "1-0.records").write_bytes(b"nonsense")
 
     assert progress.of(tmp_path) is None
+
+
+def test_marked_lines_of_a_log_tell_the_newest_attempt_even_if_they_are_read_twice() -> None:
+    def told(attempt: int, steps: range) -> list[str]:
+        points = [Scalars(step, 100.0 * attempt + step / 2, {"loss": 1.0}) for step in steps]
+        lines = echoes.lines(Who(0, attempt, 0), [Params(1.0, {"total_steps": 50}), *points])
+        return [line.removeprefix(echoes.MARK) for line in lines]
+
+    lines = [*told(0, range(30)), *told(1, range(20, 24))]
+    found = progress.echoed([*lines, "nonsense", *lines])
+
+    assert found is not None
+    assert (found.step, found.total, found.rate, found.metric) == (23, 50, 2.0, "loss")
+    assert progress.echoed(["{}"]) is None

@@ -119,10 +119,20 @@ async def read(api: Api, source: Source, mark: Mark) -> list[LogLine]:
         asked *= 4
 
 
-async def _read(api: Api, source: Source, mark: Mark) -> list[LogLine]:
+async def beginning(api: Api, source: Source, size: int) -> list[LogLine]:
+    """The lines in the first bytes of a log, those for us included; the last of them may be cut."""
+    return await _read(api, source, Mark(), limitBytes=str(size))
+
+
+async def ending(api: Api, source: Source, count: int) -> list[LogLine]:
+    """The last lines of a log, those for us included."""
+    return await _read(api, source, Mark(last=count))
+
+
+async def _read(api: Api, source: Source, mark: Mark, **more: str) -> list[LogLine]:
     found: list[LogLine] = []
     try:
-        async for line in _lines(api, source, mark, {}):
+        async for line in _lines(api, source, mark, more):
             found.append(line)
     except ApiError as error:
         if error.status not in (400, 404):
