@@ -148,5 +148,7 @@ def test_numbers_that_pods_only_print_are_shown_too(bireme: Verbs) -> None:
     assert b"accuracy" in events.read_bytes()
     assert "progress   step 2" in bireme("show", "printing").out
     assert "metric     accuracy 0.5" in bireme("show").out
+    assert bireme("show", "print").out.startswith("printing  ")
+    assert bireme("show", "print", "--on", "kubernetes").out.startswith("printing  ")
     bireme.done("rm", "printing")
     assert not folder.exists()

@@ -137,6 +137,41 @@ def test_a_job_is_left_followed_again_stopped_and_removed(bireme: Verbs) -> None
     until(lambda: bireme.kubectl.object("pods")["items"] == [])
 
 
+def test_a_list_says_how_far_a_job_is_and_a_follower_that_it_was_removed(bireme: Verbs) -> None:
+    bireme.cli.write(
+        "train.py",
+        """
+        import signal, sys, time
+        import bireme
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        with bireme.init() as run:
+            for step, _ in run.steps(range(20), start=run.restore()):
+                print("step", step, flush=True)
+                run.report(step, loss=0.25)
+                if step == 9:
+                    time.sleep(600)
+        """,
+    )
+    bireme.done("run", "train.py", *ON, "--name", "reporting", "--detach")
+    until(lambda: "10/20" in bireme("ps").out, "ps says how far it is")
+    follower = subprocess.Popen(
+        [*WORDS, "logs", "-f", "report"],
+        cwd=bireme.cli.folder,
+        env={**bireme.cli.environ, "KUBECONFIG": str(bireme.kubeconfig)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "step 0\n"
+
+    assert "loss 0.25" in bireme("ps").out
+    bireme.done("rm", "--yes", "reporting")
+    _, err = follower.communicate(timeout=60)
+
+    assert (follower.returncode, err) == (0, "reporting was removed\n")
+
+
 def test_an_interrupt_without_a_terminal_stops_the_job(bireme: Verbs) -> None:
     bireme.cli.write("sleep.py", SLEEP)
     running = subprocess.Popen(
