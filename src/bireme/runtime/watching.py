@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import meeting
+from . import meeting, sole
 
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def _watch_environ(watch: Watch) -> None:
                     watch.read = True
             elif key == b"MASTER_PORT":
                 meeting.before_answer(sys._getframe(1), self)
+            elif key == sole.ASKED:
+                sole.before_answer(sys._getframe(1), self)
             return dict.__getitem__(self, key)
 
     _set_data(Watched(os.environ._data))  # type: ignore[attr-defined]

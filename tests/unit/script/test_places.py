@@ -28,6 +28,11 @@ def ranks(found: Place) -> tuple[str, int, int, int, int]:
             ("torchrun", 3, 4, 1, 2),
             id="torchrun",
         ),
+        pytest.param(
+            {"NODE_RANK": "0", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1234"},
+            ("lightning", 1, 2, 1, 2),
+            id="a process that Lightning started",
+        ),
         pytest.param({"RANK": "1", "WORLD_SIZE": "2"}, ("torchrun", 1, 2, 0, 1), id="a pod of a PyTorchJob"),
         pytest.param(
             {

@@ -118,6 +118,11 @@ def _launched(environ: Environ) -> Tuple[str, Ranks]:
         here, total = _number(environ, "SLURM_PROCID"), _number(environ, "SLURM_NTASKS")
         if here is not None and total is not None:
             return "slurm", (here, total, *_local(environ, "SLURM_LOCALID", ""))
+    if environ.get("NODE_RANK") == "0":
+        # A process that Lightning has started beside its first one: it is told nothing else of its rank.
+        here, total = _number(environ, "LOCAL_RANK"), _number(environ, "WORLD_SIZE")
+        if here is not None and total is not None and 0 <= here < total:
+            return "lightning", (here, total, here, total)
     return "nothing", (0, 1, 0, 1)
 
 
