@@ -12,6 +12,8 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 PATIENCE = 300.0
+_SETTLE = 1.0
+"""Seconds between two commands: what one of them leaves to end must not run into the next."""
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -44,6 +46,7 @@ def interleaved(
     results: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     for number in range(rounds):
         for name, way in ways.items():
+            time.sleep(_SETTLE)
             results[name].append(way())
             shown = "  ".join(f"{key} {value * 1000:.0f} ms" for key, value in results[name][-1].items())
             print(f"round {number + 1}/{rounds}  {name:<24} {shown}", flush=True)

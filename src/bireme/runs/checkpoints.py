@@ -7,7 +7,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from bireme import errors
-from bireme.runtime.checkpoints import keeping
 from bireme.runtime.script import complaints, notes
 
 
@@ -31,6 +30,8 @@ def where(folder: Path) -> str:
 
 def listed(place: str, *, verified: bool = False) -> tuple[Checkpoint, ...]:
     """The checkpoints of a folder or an object store, the oldest first."""
+    from bireme.runtime.checkpoints import keeping  # here: commands that only launch do without it
+
     look = keeping.verified if verified else keeping.listed
     try:
         found = look(place)

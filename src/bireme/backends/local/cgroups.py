@@ -19,6 +19,10 @@ _ROOT = Path("/sys/fs/cgroup")
 _V1 = ("memory", "cpu", "freezer")
 _PERIOD = 100_000
 _FOLDER = "bireme"
+# All ranks lie below one group, which the kernel weighs like a single program unless told otherwise: beside
+# ten busy ones, eight ranks together would get a tenth of the machine. They claim no more cpus than it has.
+_USUAL_SHARES, _MOST_SHARES = 1024, 262_144
+_USUAL_WEIGHT, _MOST_WEIGHT = 100, 10_000
 
 
 class OutOfMemory(Struct, frozen=True):
@@ -131,6 +135,8 @@ class Cgroups:
             with contextlib.suppress(OSError):
                 base.mkdir(exist_ok=True)
                 bases[controller] = base
+        if "cpu" in bases:
+            _write(bases["cpu"] / "cpu.shares", str(min(_USUAL_SHARES * _cores(), _MOST_SHARES)))
         return cls(bases, unified=False) if "memory" in bases else None
 
     def group(self, *path: str) -> Group | None:
@@ -170,6 +176,7 @@ class Cgroups:
             (base / "cgroup.subtree_control").write_text("+memory +cpu")
         except OSError:
             return None
+        _write(base / "cpu.weight", str(min(_USUAL_WEIGHT * _cores(), _MOST_WEIGHT)))
         return cls({"memory": base, "cpu": base}, unified=True)
 
 
@@ -190,6 +197,10 @@ def kill_all(group: Group, patience: float = 5.0) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _flat(path: tuple[str, ...]) -> str:
