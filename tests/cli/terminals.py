@@ -50,9 +50,9 @@ class Terminal:
             assert time.monotonic() < end, f"{words!r} was not shown:\n{self.shown}"
             self._read(0.1)
 
-    def ended(self) -> int:
+    def ended(self, patience: float = PATIENCE) -> int:
         """Reads on until the command has ended, and returns its status."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + patience
         while self.process.poll() is None:
             assert time.monotonic() < end, f"it does not end:\n{self.shown}"
             self._read(0.1)

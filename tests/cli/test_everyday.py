@@ -151,7 +151,7 @@ def test_stop_and_resume_without_a_name_take_the_newest_that_can_be(cli: Cli) ->
     resumed = cli("resume")
 
     assert stopped.err.splitlines()[0] == "newest active job: sleeper"
-    assert (again.status, "there is no newest active job" in again.err) == (2, True)
+    assert (again.status, "there is no active job" in again.err) == (2, True)
     assert resumed.err.splitlines()[0] == "newest stopped job: sleeper"
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.local.harness import Bireme, bireme_in
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "tutorial"
+PAGE = (FOLDER / "README.md").read_text()
 STAGES = sorted(FOLDER.glob("stage*.py"))
 MARK = "  # new"
 
@@ -27,10 +28,8 @@ def lines(stage: Path) -> list[str]:
 
 
 def test_there_are_five_stages_and_the_page_names_each() -> None:
-    page = (FOLDER / "README.md").read_text()
-
     assert len(STAGES) == 5
-    assert all(f"]({stage.name})" in page for stage in STAGES)
+    assert all(f"]({stage.name})" in PAGE for stage in STAGES)
 
 
 @pytest.mark.parametrize("number", range(1, 5))
@@ -50,3 +49,8 @@ def test_a_stage_learns(bireme: Bireme, stage: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"accuracy: 0\.9\d", done.stdout), done.stdout
+    for command in re.findall(rf"`bireme ((?:tensorboard|checkpoints) {stage.stem})`", PAGE):
+        only = ("--logdir-only",) if command.startswith("tensorboard") else ()
+        done = bireme(*command.split(), *only)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert done.stdout.strip()

@@ -17,11 +17,13 @@ import click
 
 from bireme import __version__, errors
 from bireme.cli import where
+from bireme.cli.terminal import columns
 from bireme.cli.text import safe
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+_NARROW = 52
 BROKEN_PIPE = 141
 """What a shell reports of a program that writes to a pipe nobody reads: 128 and SIGPIPE."""
 
@@ -151,7 +153,12 @@ def _prepare_streams() -> None:
 
 def _guarded(args: list[str]) -> int:
     try:
-        answer = bireme.main(args=args or ["--help"], prog_name="bireme", standalone_mode=False)
+        answer = bireme.main(
+            args=args or ["--help"],
+            prog_name="bireme",
+            standalone_mode=False,
+            terminal_width=_help_width(),
+        )
         sys.stdout.flush()
         return answer if isinstance(answer, int) else 0
     except SystemExit as end:
@@ -171,6 +178,12 @@ def _guarded(args: list[str]) -> int:
         return _refused(error)
     except Exception as error:
         return _told(_bug(error), errors.OurBug.exit_status)
+
+
+def _help_width() -> int | None:
+    """How wide help may be, where that is less than click would make it."""
+    found = columns()
+    return found - 2 if found < _NARROW else None
 
 
 def _told(text: str, status: int) -> int:

@@ -71,9 +71,9 @@ class Default(NamedTuple):
     is_wanted: Callable[[Phase], bool]
 
 
-NEWEST = Default("newest job", lambda phase: True)
-ACTIVE = Default("newest active job", lambda phase: not phase.is_final and phase is not Phase.SUSPENDED)
-STOPPED = Default("newest stopped job", lambda phase: phase is Phase.SUSPENDED)
+NEWEST = Default("job", lambda phase: True)
+ACTIVE = Default("active job", lambda phase: not phase.is_final and phase is not Phase.SUSPENDED)
+STOPPED = Default("stopped job", lambda phase: phase is Phase.SUSPENDED)
 
 
 def meant(client: Client, name: str | None, default: Default = NEWEST) -> str:
@@ -85,7 +85,7 @@ def meant(client: Client, name: str | None, default: Default = NEWEST) -> str:
         raise errors.BadInput(
             f"no job is named, and there is no {default.words}", hint="`bireme ps --all` lists the jobs"
         )
-    say(f"{default.words}: {found.id}")
+    say(f"newest {default.words}: {found.id}")
     return found.key
 
 

@@ -13,7 +13,9 @@ HEADER = ("STEP", "AGE", "SIZE", "RANKS", "METRICS", "STATE")
 def listed(found: CheckpointList, now: float, columns: int | None) -> list[str]:
     if not found.checkpoints:
         return []
-    return text.table(HEADER, [_row(one, now) for one in found.checkpoints], columns)
+    return text.sheet(
+        HEADER, [_row(one, now) for one in found.checkpoints], columns, ("RANKS", "AGE", "SIZE")
+    )
 
 
 def exported(done: Exported) -> list[str]:

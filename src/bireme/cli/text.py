@@ -98,16 +98,18 @@ def sheet(
     columns: int | None,
     spare: Sequence[str] = (),
     *,
+    told: Sequence[str] = (),
     wraps: bool = False,
 ) -> list[str]:
     """A table that fits: it does without `spare` columns, in that order, before its last one gets narrow.
 
-    Where even so there is no room, each row is a paragraph of its own. The last column is cut, or wrapped.
+    Where even so there is no room, each row is a paragraph of its own, in which there is room for the spare
+    columns that are `told` again. The last column is cut, or wrapped.
     """
     cells = [[plain(cell) for cell in row] for row in rows]
     if columns is None or not rows:
         return table(header, cells, columns)
-    head = list(header)
+    head, every = list(header), cells
     needed = _needed([head[-1], *(row[-1] for row in cells)], columns)
     for name in spare:
         if _fixed(head, cells) + needed <= columns:
@@ -118,7 +120,9 @@ def sheet(
             cells = [[*row[:at], *row[at + 1 :]] for row in cells]
     room = columns - _fixed(head, cells)
     if room < needed:
-        return [line for row in cells for line in _paragraph(row, columns)]
+        kept = [at for at, name in enumerate(header) if name in told or name in head]
+        rest = [[row[at] for at in kept] for row in every]
+        return [line for row in rest for line in _paragraph(row, columns)]
     return _wrapped(head, cells, room) if wraps else table(head, cells, columns)
 
 
@@ -207,7 +211,7 @@ def _paragraph(row: Sequence[str], columns: int) -> list[str]:
     """The cells of a row, as many on each line as it has room for; only one that is too long is broken."""
     *first, last = row
     lines: list[str] = []
-    for cell in (cell for cell in first if cell):
+    for cell in (cell for cell in first if cell not in ("", "-")):
         if lines and width(lines[-1]) + len(_GAP) + width(cell) <= columns:
             lines[-1] += _GAP + cell
         else:
