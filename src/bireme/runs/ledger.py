@@ -22,7 +22,6 @@ from bireme.runs.database import Database
 from bireme.runs.directory import RunDirectory
 from bireme.runs.index import RunRow
 from bireme.runs.records import Machine, RunId
-from bireme.runs.room import PASSING
 
 TICKET_GRACE = 60.0
 """Seconds for which a run keeps its place in the queue while it has no runner."""
@@ -133,7 +132,7 @@ class Ledger:
         """Returns all runs, the newest first, as their directories say."""
         try:
             return self._database.run(lambda connection: index.rows(connection, self._home))
-        except PASSING:
+        except errors.DiskFull:
             # SQLite writes even in order to read. The index only saves time; a full disk costs that.
             return index.scanned(self._home)
 
