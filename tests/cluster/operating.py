@@ -124,8 +124,11 @@ class Jobs:
         for pod in pods:
             self.play(pod, RUNNING)
 
-    def end(self, pod: str, code: int, container: str = "main", reason: str = "Error") -> None:
-        ended = {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else reason}}
+    def end(
+        self, pod: str, code: int, container: str = "main", reason: str = "Error", message: str = ""
+    ) -> None:
+        told = {"message": message} if message else {}
+        ended = {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else reason, **told}}
         status = {
             "name": container,
             "image": "x",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,6 +108,41 @@ def test_a_job_is_put_aside_resumed_and_scaled(bireme: Verbs, pods: Played) -> N
     pods.pods_are("mnist-master-0", "mnist-worker-0", "mnist-worker-1", "mnist-worker-2")
     refused = bireme("scale", "mnist", "ps=1")
     assert (refused.status, "mnist has no role ps" in refused.err) == (2, True)
+
+
+def test_a_gang_stops_trying_is_resumed_and_counts_its_ranks(bireme: Verbs, pods: Played) -> None:
+    job = pytorch(backoffLimit=9)
+    job["metadata"]["annotations"] = {"bireme.io/restart": "gang", "bireme.io/environment": "torchrun"}
+    place = {"name": "BIREME_CHECKPOINTS", "value": "s3://bucket/mnist"}
+    for role in job["spec"]["pytorchReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["env"] = [place]
+    bireme.done("run", "-f", bireme.manifest(job), "--on", "kubernetes", "--detach")
+    for attempt in (0, 1):
+        until(lambda: bireme.json("show", "mnist")["attempt"] == attempt)  # noqa: B023
+        pods.run_in_order("mnist-master-0", "mnist-worker-0")
+        error = f"time={time.time() + attempt} saved=40 place=/code/train.py:3"
+        pods.end("mnist-worker-0", 1, message=f"bireme-report asked=1 {error}\nValueError: no labels\n")
+
+    waited = bireme("wait", "mnist", "--timeout", "60s")
+    shown = bireme.json("show", "mnist")
+    assert (waited.status, shown["crashes"]) == (1, 2)
+    assert shown["why"] == "rank 1: ValueError: no labels (2 attempts)"
+    assert "newest checkpoint is of step 40 in s3://bucket/mnist" in waited.err
+    assert "Go on from it: bireme resume mnist" in waited.err
+
+    assert "mnist goes on from step 40" in bireme.done("resume", "mnist").err
+    pods.run_in_order("mnist-master-0", "mnist-worker-0")
+    until(lambda: bireme.json("show", "mnist")["phase"] == "Running")
+    assert "mnist: from 2 to 1 ranks" in bireme.done("scale", "mnist", "1").err
+    until(lambda: bireme.json("show", "mnist")["attempt"] == 3)
+    pods.pods_are("mnist-master-0")
+    assert "mnist: from 1 to 3 ranks" in bireme.done("scale", "mnist", "3").err
+    pods.run_in_order("mnist-master-0", "mnist-worker-0", "mnist-worker-1")
+    until(lambda: bireme.json("show", "mnist")["phase"] == "Running")
+    for pod in ("mnist-worker-0", "mnist-worker-1", "mnist-master-0"):
+        pods.end(pod, 0)
+    assert bireme("wait", "mnist", "--timeout", "60s").status == 0
+    assert "-Failed" in pods.conditions("pytorchjob/mnist")
 
 
 def test_a_job_that_is_removed_leaves_nothing(bireme: Verbs, pods: Played) -> None:

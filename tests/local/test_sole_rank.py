@@ -1,4 +1,4 @@
-"""Is `--workers 1` as plain `python` would be to Lightning, and as torchrun would be to scripts for torchrun?"""
+"""Is `--workers 1` to Lightning what plain `python` is, and to scripts for torchrun what torchrun is?"""
 
 from __future__ import annotations
 

@@ -57,10 +57,8 @@ def shown(job: JobView, now: float, columns: int | None = None) -> list[str]:
 def kept(job: JobView, now: float) -> list[str]:
     """What a job that failed can go on from, and how."""
     one, again = job.checkpoint, f"bireme resume {job.id}"
-    if job.phase is not Phase.FAILED:
+    if job.phase is not Phase.FAILED or one is None:
         return []
-    if one is None:
-        return [f"To try again, with what is mended: {again}"] if job.resumable else []
     saved = f", saved {text.duration(max(0.0, now - one.saved))} ago" if one.saved else ""
     line = f"Its newest checkpoint is of step {one.step}{saved} in {one.where}"
     return [line, f"Go on from it: {again if job.resumable else f'bireme run ... --from {one.where}'}"]
@@ -116,7 +114,9 @@ def _fact(name: str, value: str, columns: int | None) -> list[str]:
 
 
 def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
-    crashes = f"{job.crashes} of {'any number' if job.crash_limit is None else job.crash_limit} forgiven"
+    limit = "any number" if job.crash_limit is None else job.crash_limit
+    earlier = f", and {job.forgiven} before it got further or was resumed" if job.forgiven else ""
+    crashes = f"{job.crashes - job.forgiven} of {limit} forgiven{earlier}"
     evictions = f"{job.evictions} of {job.eviction_limit} forgiven"
     facts = [
         ("command", " ".join(job.command)),

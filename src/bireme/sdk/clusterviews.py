@@ -162,6 +162,7 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
         **asdict(head),
         api_version=job.api_version,
         crashes=status.crashes,
+        forgiven=status.progress.crashes,
         crash_limit=job.policy.backoff_limit,
         evictions=status.evictions,
         eviction_limit=job.policy.eviction_limit,

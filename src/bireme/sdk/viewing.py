@@ -50,6 +50,7 @@ def view(run: RunDirectory) -> JobView:
         **asdict(head),
         api_version=job.api_version,
         crashes=status.crashes,
+        forgiven=status.progress.crashes,
         crash_limit=job.policy.backoff_limit,
         evictions=status.evictions,
         eviction_limit=job.policy.eviction_limit,

@@ -193,6 +193,8 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     """None means that any number is forgiven."""
     evictions: int
     eviction_limit: int
+    forgiven: int = 0
+    """Crashes before the last progress, or before it was resumed: they do not count any more."""
     roles: tuple[RoleView, ...]
     resources: Resources
     """Of all replicas together."""

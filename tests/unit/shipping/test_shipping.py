@@ -17,6 +17,7 @@ import pytest
 from bireme import errors
 from bireme.backends.kubernetes import folders, lastwords, shipping, starting
 from bireme.backends.kubernetes.shipping import PART, Parcel
+from bireme.core import unchanging
 
 MANIFEST: dict[str, Any] = {
     "kind": "PyTorchJob",
@@ -181,6 +182,60 @@ def test_work_that_is_on_no_disk_is_told_in_the_termination_log(tmp_path: Path) 
     assert report is not None
     assert report.error is None
     assert report.lost.startswith("saved no checkpoint: the save of step 7 failed: ")
+
+
+FAR = """
+import bireme
+import os
+with bireme.init(every=1, checkpoints="ck") as run:
+    for step in range(3):
+        run.report(step, loss=1.0)
+        run.save(step, weights=[1.0])
+    run._checkpoints.wait()
+    if os.environ["HOW"] == "kill":
+        os.kill(os.getpid(), 9)
+    raise KeyError("label")
+"""
+
+
+@pytest.mark.parametrize("how", ["raise", "kill"])
+def test_the_last_words_tell_how_far_the_script_had_come(tmp_path: Path, how: str) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text(FAR)
+    log = tmp_path / "termination-log"
+    log.touch()
+
+    _run(_parcel(code), tmp_path, "python", "train.py", BIREME_LAST_WORDS=str(log), HOW=how)
+
+    told = lastwords.told(log.read_text())
+    if how == "kill":
+        assert (told.type, told.step, told.saved) == ("", -1, 2)
+    else:
+        assert (told.line, told.step, told.saved) == ("KeyError: 'label'", 2, 2)
+        assert told.place.endswith("train.py:11")
+    assert lastwords.without(log.read_text()).startswith("Traceback" if how == "raise" else "")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import argparse; argparse.ArgumentParser().parse_args()", "unrecognized arguments: --bogus"),
+        ("x = (", "SyntaxError: '(' was never closed"),
+    ],
+)
+def test_the_last_words_of_what_cannot_change_say_so(tmp_path: Path, script: str, said: str) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text(script)
+    log = tmp_path / "termination-log"
+    log.touch()
+
+    _run(_parcel(code), tmp_path, "python", "train.py", "--bogus", BIREME_LAST_WORDS=str(log))
+
+    told = lastwords.told(log.read_text())
+    assert unchanging.is_unchanging(told), log.read_text()
+    assert told.line == said
 
 
 def test_a_long_traceback_keeps_its_end(tmp_path: Path) -> None:

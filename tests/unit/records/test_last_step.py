@@ -1,0 +1,39 @@
+"""The last step of a file of records is found at its end, without reading all of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bireme.runtime.records import reading
+from bireme.runtime.records.writing import Recorder
+
+
+def _tell(words: str) -> None:
+    pytest.fail(words)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 40_000])
+@pytest.mark.parametrize("value", [0.0, 1.5])
+def test_the_last_step_is_found(tmp_path: Path, steps: int, value: float) -> None:
+    recorder = Recorder(str(tmp_path), 0, 0, _tell)
+    for step in range(steps):
+        recorder.scalars(step, {"loss": value, "accuracy": 0.0, "zero": 0.0})
+
+    (file,) = reading.files(str(tmp_path))
+
+    assert reading.last_step(file.path) == steps - 1
+    recorder.close()
+    assert reading.last_step(file.path) == steps - 1
+
+
+def test_what_is_no_file_of_records_has_no_step(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "zeros").write_bytes(bytes(100_000))
+    (tmp_path / "noise").write_bytes(os.urandom(100_000))
+    os.mkfifo(tmp_path / "pipe")
+
+    for name in ("empty", "zeros", "noise", "pipe", "absent", "."):
+        assert reading.last_step(str(tmp_path / name)) == -1
