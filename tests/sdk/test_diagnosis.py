@@ -266,3 +266,10 @@ def test_an_error_whose_rank_was_stopped_before_its_end_is_told_as_a_failure() -
 
     assert found is not None
     assert found.summary == "mnist failed: rank 0 (master-0 on box) failed: ValueError: no"
+
+
+def test_an_attempt_that_its_user_wished_for_is_nobodys_fault() -> None:
+    found = diagnosis.restarted(_evidence(Status(attempt=1, wished=1), _life("worker-0", attempt=1)), 1)
+
+    assert found is not None
+    assert (found.summary, found.error) == ("mnist starts anew because it was scaled or resumed", None)

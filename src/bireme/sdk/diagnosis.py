@@ -72,6 +72,9 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
             summary=f"{evidence.id} tries again: {status.trouble}",
             more=f"bireme show {evidence.id}",
         )
+    if attempt is not None and status.wished == attempt:
+        summary = f"{evidence.id} starts anew because it was scaled or resumed"
+        return Diagnosis(finding=Finding.RESTARTED, summary=summary)
     if not status.crashes and not status.evictions:
         return None
     attempts = range(status.attempt, -1, -1) if attempt is None else (attempt - 1,)
