@@ -80,3 +80,34 @@ def test_what_is_missing_is_said_to_be_missing(cli: Cli) -> None:
 
     assert done.status == 2
     assert "spec.jaxReplicaSpecs: is missing" in done.err
+
+
+# A stand-in for Lightning, which takes ten seconds to import and is looked for by its name.
+LIGHTNING = "class LightningModule: pass\nclass Trainer:\n    def fit(self, model): pass\n"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import pytorch_lightning as pl\npl.Trainer().fit(None)\n",
+        "from pytorch_lightning import LightningModule\nclass Net(LightningModule): pass\n",
+    ],
+)
+def test_copies_of_a_lightning_script_are_told_the_arguments_of_its_trainer(cli: Cli, script: str) -> None:
+    (cli.folder / "pytorch_lightning").mkdir()
+    cli.write("pytorch_lightning/__init__.py", LIGHTNING)
+    cli.write("train.py", script)
+
+    done = cli("run", "train.py", "--workers", "2")
+
+    assert done.status == 0, done.err
+    assert 'Trainer(devices=2, strategy="ddp")' in done.err
+    assert "init_process_group" not in done.err
+
+
+def test_copies_of_another_script_are_told_the_calls_of_torch(cli: Cli) -> None:
+    cli.write("train.py", "print('alone')")
+
+    done = cli("run", "train.py", "--workers", "2")
+
+    assert "torch.distributed.init_process_group" in done.err

@@ -222,3 +222,10 @@ def test_events_come_in_their_order() -> None:
 @pytest.mark.parametrize("time", ["1.2.3", ".", "9" * 400, "1e5", "-1"])
 def test_a_termination_message_that_somebody_made_up_does_not_end_the_verb(time: str) -> None:
     assert lastwords.report(f"bireme-report asked=1 time={time}\nValueError: x") is None
+
+
+def test_the_last_words_of_a_rank_name_the_trainer_that_it_used() -> None:
+    found = lastwords.report("bireme-report asked=0 trainer=lightning\n")
+
+    assert found is not None
+    assert (found.read_rank, found.trainer) == (False, "lightning")

@@ -226,6 +226,18 @@ def test_ranks_that_never_asked_for_their_rank_are_independent_copies() -> None:
     assert found.summary.startswith("train.py ran 3 independent copies: it never asked for its rank")
 
 
+def test_a_script_that_uses_lightning_is_told_what_lightning_takes() -> None:
+    silent: Reports = {
+        (f"mnist-{one}", 0): Report(read_rank=False, trainer="lightning")
+        for one in ("master-0", "worker-0", "worker-1")
+    }
+
+    found = diagnosis.diagnose(_evidence(SUCCEEDED, reports=silent))
+
+    assert found is not None
+    assert found.advice == ('Trainer(devices=3, strategy="ddp")',)
+
+
 def test_one_rank_that_asked_or_left_no_report_is_enough_to_say_nothing() -> None:
     asked: Reports = {
         ("mnist-master-0", 0): Report(read_rank=True),

@@ -19,10 +19,9 @@ from msgspec import Struct, structs
 from bireme import kinds
 from bireme.core.scripts import Launch
 from bireme.errors import BadInput
-from bireme.manifest import names, policies, roles
+from bireme.manifest import amounts, names, policies, roles
 from bireme.manifest.complaints import Complaint, Fields
 from bireme.manifest.nodes import Node, describe, quoted
-from bireme.model import quantities
 from bireme.model.job import ENVIRONMENT_ANNOTATION, METRICS_ANNOTATION, RESTART_ANNOTATION, Kind, Unit
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
@@ -159,12 +158,12 @@ def from_script(
     short = ShortForm(
         script=(script, *args),
         name=name,
-        workers=_at_least(1, "--workers", workers),
-        gpu=_at_least(0, "--gpu", gpu),
-        cpu=_quantity("--cpu", cpu),
-        memory=_memory("--memory", memory),
+        workers=amounts.at_least(1, "--workers", workers),
+        gpu=amounts.at_least(0, "--gpu", gpu),
+        cpu=amounts.quantity("--cpu", cpu),
+        memory=amounts.memory("--memory", memory),
         env=dict(env or {}),
-        retries=_at_least(0, "--retries", retries),
+        retries=amounts.at_least(0, "--retries", retries),
     )
     short = launched(short, launch)
     if name and (wrong := names.wrong_job_name(name)):
@@ -379,29 +378,3 @@ def _container(short: ShortForm) -> Manifest:
 def _command(short: ShortForm) -> list[str]:
     before = (short.python or "python",) if short.launcher is None else short.launcher
     return [*before, *short.script]
-
-
-def _at_least(least: int, option: str, value: int) -> int:
-    if not least <= value <= roles.MOST_REPLICAS:
-        raise BadInput(f"{option} must be from {least} to {roles.MOST_REPLICAS}, got {value}")
-    return value
-
-
-def _quantity(option: str, written: str) -> str:
-    if not written:
-        return ""
-    try:
-        value = quantities.parse(written)
-    except ValueError as error:
-        raise BadInput(f"{option}: {error}") from error
-    if value < 0:
-        raise BadInput(f"{option} must not be negative, got {written}")
-    return written
-
-
-def _memory(option: str, written: str) -> str:
-    amount = _quantity(option, written)
-    if amount and (wrong := quantities.too_little_memory(amount)):
-        sentence, _, guess = wrong.partition("; ")
-        raise BadInput(f"{option} {sentence}", hint=guess)
-    return amount

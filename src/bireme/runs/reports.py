@@ -44,6 +44,8 @@ class Report(Struct, frozen=True):
     error: ReportedError | None = None
     lost: str = ""
     """What its run could not save, as a sentence without its subject."""
+    trainer: str = ""
+    """The library that runs the script's loop, where it uses one that is known."""
 
 
 Reports = dict[tuple[str, int], Report]

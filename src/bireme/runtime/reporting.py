@@ -39,6 +39,7 @@ NOTABLE = (
     ),
     *("sklearn.datasets", "matplotlib.pyplot", "transformers.trainer", "tensorflow.python.keras"),
 )
+_TRAINERS = {"lightning": "lightning", "pytorch_lightning": "lightning"}
 _SITE = ("/site-packages/", "/dist-packages/")
 _PACKAGES = ("site-packages", "dist-packages")
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -101,6 +102,7 @@ class Report:
             return
         head = f"bireme-report asked={1 if self._asked() else 0}"
         if self._error is None:
+            head += f" trainer={_trainer()}" if _trainer() else ""
             text = f"{head}{_far(self._words)}" + (f" lost\n{lost}\n" if lost else "\n")
         else:
             place = " ".join(str(self._error["place"]).split())[-_LONGEST_PLACE:]
@@ -122,6 +124,7 @@ class Report:
             "files": files,
             "sites": [folder for folder in sys.path if folder.endswith(_PACKAGES)],
             "read_rank": self._asked(),
+            "trainer": _trainer(),
             "warm": bool(self._preloaded),
             "error": self._error,
             "lost": _lost(),
@@ -180,6 +183,32 @@ def _imported(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Tuple[List[
     if preloaded:
         wanted.update(_roots(third - preloaded))
     return sorted(wanted)[:_MOST], sorted(files)[: 10 * _MOST]
+
+
+def _trainer() -> str:
+    """The library that runs the script's loop, if the script's own modules name one.
+
+    That it is loaded says nothing: a warm interpreter may have loaded it for another script.
+    """
+    for module in list(sys.modules.values()):
+        file = _file_of(module)
+        if file is None or any(site in file for site in _SITE) or file.startswith((*_STANDARD, _OURS)):
+            continue
+        for value in list(object.__getattribute__(module, "__dict__").values()):
+            for origin in _origins(value):
+                if origin.partition(".")[0] in _TRAINERS:
+                    return _TRAINERS[origin.partition(".")[0]]
+    return ""
+
+
+def _origins(value: object) -> Iterable[str]:
+    """The modules that a value of a script comes from, its base classes included."""
+    try:
+        if type(value) is type(sys):
+            return [str(object.__getattribute__(value, "__dict__").get("__name__"))]
+        return [str(one.__module__) for one in (value if isinstance(value, type) else type(value)).__mro__]
+    except Exception:
+        return []
 
 
 def _is_importable(name: str, file: str) -> bool:

@@ -177,14 +177,21 @@ def _independent(evidence: Evidence) -> Diagnosis | None:
     if any(report is None or report.read_rank for report in found):
         return None
     script = _script(job)
+    trainer = next((report.trainer for report in found if report is not None and report.trainer), "")
     return Diagnosis(
         finding=Finding.INDEPENDENT,
         summary=f"{script} ran {job.total} independent copies: it never asked for its rank. "
-        "To train together, add:",
-        advice=(
-            'torch.distributed.init_process_group("gloo")  # "nccl" on GPUs',
-            "model = torch.nn.parallel.DistributedDataParallel(model)",
-        ),
+        f"To train together, {'write' if trainer else 'add'}:",
+        advice=_advice(trainer, job.total),
+    )
+
+
+def _advice(trainer: str, ranks: int) -> tuple[str, ...]:
+    if trainer == "lightning":
+        return (f'Trainer(devices={ranks}, strategy="ddp")',)
+    return (
+        'torch.distributed.init_process_group("gloo")  # "nccl" on GPUs',
+        "model = torch.nn.parallel.DistributedDataParallel(model)",
     )
 
 

@@ -8,7 +8,7 @@ from bireme.model.replicas import Told
 from bireme.runs.reports import Report, ReportedError
 
 _REPORT = re.compile(
-    r"bireme-report asked=([01])(?: time=([0-9]{1,12}(?:\.[0-9]{1,9})?))?"
+    r"bireme-report asked=([01])(?: trainer=([a-z]{1,20}))?(?: time=([0-9]{1,12}(?:\.[0-9]{1,9})?))?"
     r"(?: step=([0-9]{1,18}))?(?: saved=([0-9]{1,18}))?(?: (lost)| place=([^\n]*))?\n(.*)",
     re.DOTALL,
 )
@@ -20,9 +20,9 @@ def report(message: str) -> Report | None:
     words = _REPORT.fullmatch(message)
     if words is None:
         return None
-    asked, at, _, _, lost, place, text = words.groups()
+    asked, trainer, at, _, _, lost, place, text = words.groups()
     if at is None:
-        return Report(asked == "1", lost=text.strip() if lost else "")
+        return Report(asked == "1", lost=text.strip() if lost else "", trainer=trainer or "")
     lines = [line for line in text.splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if _CHAINED.fullmatch(line)), lines[-1] if lines else "")
     kind, _, said = last.partition(": ")
@@ -35,7 +35,7 @@ def told(message: str) -> Told:
     found = report(message)
     if words is None or found is None:
         return Told()
-    step, saved = (-1 if number is None else int(number) for number in words.group(3, 4))
+    step, saved = (-1 if number is None else int(number) for number in words.group(4, 5))
     if found.error is None:
         return Told(step=step, saved=saved, lost=found.lost)
     error = found.error.told
