@@ -1,4 +1,4 @@
-"""Is `--workers 1` to Lightning what plain `python` is, and to scripts for torchrun what torchrun is?"""
+"""Is a sole rank to Lightning as under plain `python`, and to scripts for torchrun as under torchrun?"""
 
 from __future__ import annotations
 

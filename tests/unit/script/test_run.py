@@ -342,3 +342,39 @@ def test_what_has_no_shape_before_the_first_batch_is_no_reason_to_end_before_it_
         run.save(1, model=model)
 
     assert steps_in(tmp_path) == [1]
+
+
+def test_a_script_that_saves_and_never_restores_is_told_once_that_it_begins_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path, every=1) as run:
+        run.save(3, count=3)
+    assert "restore" not in capsys.readouterr().err
+
+    with opened(tmp_path, every=1) as run:
+        run.save(0, count=0)
+        run.save(1, count=1)
+
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "restore" in line]
+    assert "step-000000003" in said
+    assert "start = run.restore(" in said
+
+
+def test_a_script_that_restores_is_not_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        with opened(tmp_path, every=1) as run:
+            start = run.restore(count=0)
+            run.save(start, count=1)
+
+    assert "run.restore(" not in capsys.readouterr().err
+
+
+def test_a_script_that_never_restores_is_told_that_from_has_no_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path / "old", every=1) as run:
+        run.save(3, count=3)
+    with opened(tmp_path / "new", every=1, origin=str(tmp_path / "old" / "checkpoints")) as run:
+        run.save(0, count=0)
+
+    assert "--from" in capsys.readouterr().err

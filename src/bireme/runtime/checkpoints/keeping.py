@@ -74,6 +74,11 @@ class Checkpoints:
         """What rank 0 could not save, as a sentence without its subject; empty if its work is on disk."""
         return self._saves.lost if self._owner.rank == 0 else ""
 
+    @property
+    def is_meant(self) -> bool:
+        """Whether the script has asked for what is there."""
+        return self._is_meant
+
     def check(self, parts: Mapping[str, Any]) -> None:
         """Raises now what the first save would raise much later, when hours of work may depend on it."""
         # What has no shape yet gets one in time.
@@ -180,6 +185,19 @@ class Checkpoints:
         except Complaint:
             self._before = None  # it is another's now
             raise
+        if not self._is_meant and self._before is None:
+            self._warn_of_a_new_beginning()
+
+    def _warn_of_a_new_beginning(self) -> None:
+        """Says that there is a checkpoint which nobody has asked for; a script may have forgotten it."""
+        assert self._ownership is not None
+        good, _ = self._own(self._ownership.generation)
+        if good:
+            newest = max(good, key=lambda name: good[name].serial)
+            self._tell(
+                f"{newest} of this run is there, and the script begins anew, because it never calls "
+                "run.restore; to continue: start = run.restore(model=model, ...)"
+            )
 
     def _generation(self) -> int:
         """The highest generation that the checkpoints tell of, should the mark have been lost."""

@@ -213,8 +213,8 @@ class Run:
         self._leaving.listen()
         self._accumulation.goes_on()
         if not self._is_checked:
-            self._keeping().check(parts)
             self._is_checked = True
+            self._check(parts)
         self._offered = (here, parts)
         if self._timetable.is_last(here):
             self.save_now(here, **parts)
@@ -354,6 +354,15 @@ class Run:
         made = Checkpoints(where, owner, self._settings.keep, self._tell)
         made.on_saved = lambda step: notes.note_saved(place.folder, place.attempt, step)
         return made
+
+    def _check(self, parts: Mapping[str, Any]) -> None:
+        """Finds out at the first `save`, due or not, what would be found out much later."""
+        self._keeping().check(parts)
+        if self._settings.origin and not self._keeping().is_meant and self.place.rank == 0:
+            self._tell(
+                f"--from has no effect: the script never calls run.restore, which would continue from "
+                f"{self._settings.origin}"
+            )
 
     def _find(self, parts: Mapping[str, Any]) -> Optional[Restored]:
         found = self._keeping().restore(dict(parts))
