@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from bireme import errors
-from bireme.backends.local import entries
+from bireme.backends.local import entries, zygote_files
 from bireme.backends.local.entries import Began, Ended, Entry, Gone, Over, Ran
 from bireme.backends.local.zygote_files import Lesson
 from bireme.backends.local.zygotes import Stable
@@ -20,6 +21,7 @@ from bireme.model.status import Condition, ConditionType, Counts, Retry, Sightin
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
 from bireme.runs.ledger import Ledger
+from bireme.runtime import states
 from bireme.sdk import evidence, history, viewing
 from bireme.sdk.known import FILE as KNOWN_FILE
 from bireme.sdk.known import Book, Known
@@ -164,6 +166,26 @@ def lesson(folder: Path) -> Target:
     return Target("lesson", (path.read_bytes(),), read, (), (json.loads(path.read_bytes()),))
 
 
+def zygote_folder(folder: Path) -> Target:
+    """What a zygote says of itself; the process that it names is this one, so that it counts as living."""
+    stable, inside = Stable(folder), folder / "zygotes" / "key-digest"
+    inside.mkdir(parents=True)
+    states.write(str(inside / "socket.state"), ready=True, roots=("torch",), modules=("torch", "torch.nn"))
+    (inside / "socket").touch()
+    sample = (inside / "socket.state").read_bytes()
+    assert [one.pid for one in stable.living()] == [os.getpid()]
+
+    def read(data: bytes) -> None:
+        for name in ("socket.state", "socket.reads", "socket.refused", "preload"):
+            (inside / name).write_bytes(data)
+        for one in stable.every():
+            assert one.memory >= 0
+        zygote_files.refusal(inside)
+        zygote_files.reads(inside)
+
+    return Target("zygote", (sample,), read, (), (json.loads(sample),))
+
+
 TARGETS: tuple[Callable[[Path], Target], ...] = (
     status_file,
     desired_file,
@@ -175,6 +197,7 @@ TARGETS: tuple[Callable[[Path], Target], ...] = (
     index_and_claims,
     known_clusters,
     lesson,
+    zygote_folder,
 )
 
 
