@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Cli
-from tests.cli.terminals import Terminal
+from tests.cli.terminals import WORDS, Terminal
 from tests.local.harness import PATIENCE, Bireme, bireme_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,8 @@ def _type(bireme: Bireme, command: str, columns: int) -> None:
     """Types a command at a terminal of that width, as a reader does."""
     program, *words = shlex.split(command)
     assert program == "bireme"
-    with Terminal(Cli(bireme.home, ROOT), *words, columns=columns, **bireme.environ) as terminal:
+    cli = Cli(bireme.home, ROOT)
+    with Terminal(cli, *words, columns=columns, program=WORDS, **bireme.environ) as terminal:
         status = terminal.ended(PATIENCE * 2)
     assert status == 0, f"{command}\n{terminal.shown[-4000:]}"
     if words[0] in FITS:

@@ -18,7 +18,6 @@ from bireme.model.status import ConditionType, Phase, Status
 from bireme.runs import checkpoints, directory, files, machine, progress
 from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Context, Machine
-from bireme.runtime.script import notes
 from bireme.sdk import diagnosis, evidence, history, ranks, scales, stalling, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.history import Life
@@ -72,17 +71,8 @@ def view(run: RunDirectory) -> JobView:
 
 
 def _checkpoint(folder: Path) -> CheckpointView | None:
-    """The newest checkpoint that can be restored; of those in a bucket, which may be far, what was noted."""
-    where = checkpoints.where(folder)
-    if "://" in where:
-        noted = notes.saved(str(folder))
-        return None if noted is None else CheckpointView(step=noted.step, where=where, saved=noted.time)
-    try:
-        found = checkpoints.listed(where)
-    except errors.BiremeError:
-        return None
-    good = next((one for one in reversed(found) if one.is_good), None)
-    return None if good is None else CheckpointView(step=good.step, where=where, saved=good.saved)
+    found = checkpoints.newest(folder)
+    return None if found is None else CheckpointView(step=found.step, where=found.where, saved=found.saved)
 
 
 def explained(run: RunDirectory) -> Diagnosis | None:
