@@ -210,6 +210,18 @@ def test_rm_ended_can_be_narrowed(cli: Cli) -> None:
     assert cli("rm", "--ended", "--on", "kubernetes").status == 2
 
 
+def test_rm_ended_spares_what_an_active_job_was_started_from(cli: Cli) -> None:
+    _ends(cli, "origin", "other")
+    cli.write("sleep.py", scripts.SLEEPS)
+    origin = Path(cli.home, "runs", "origin", "1", "checkpoints")
+    cli.detached("sleep.py", "--name", "continued", "--env", f"BIREME_FROM={origin}@120")
+
+    done = cli("rm", "--ended", "--yes")
+
+    assert "removed 1 ended job (" in done.err
+    assert cli.runs() == ["continued#1", "origin#1"]
+
+
 def test_limits_remove_what_is_beyond_them_but_never_checkpoints(cli: Cli) -> None:
     _ends(cli, "one", "two")
     folder = Path(cli.home, "runs", "one", "1", "checkpoints", "step-1")
@@ -263,7 +275,7 @@ def test_logs_into_a_pipe_that_is_closed_end_quietly(cli: Cli, follow: list[str]
 def test_a_few_lines_into_a_pipe_that_is_closed_end_as_quietly(cli: Cli) -> None:
     _ends(cli, "short")
 
-    for words in (["logs", "short"], ["ps"], ["show", "short"], ["ps", "--json"], ["logs", "--json"]):
+    for words in (["logs", "short"], ["show", "short"], ["ps", "--json"]):
         done = subprocess.run(
             ["bash", "-c", 'set -o pipefail; "$@" | true; echo ${PIPESTATUS[0]}', "-", *WORDS, *words],
             cwd=cli.folder, env=cli.environ, capture_output=True, text=True, timeout=60, check=False,
