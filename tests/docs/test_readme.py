@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Cli
-from tests.cli.terminals import WORDS, Terminal
+from tests.cli.commands import WORDS, Cli
+from tests.cli.terminals import Terminal
 from tests.local.harness import PATIENCE, Bireme, bireme_in
 
 ROOT = Path(__file__).resolve().parents[2]
