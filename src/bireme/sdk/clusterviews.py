@@ -198,7 +198,8 @@ def unresumable(it: Seen) -> str:
 
 def _checkpoint(it: Seen) -> CheckpointView | None:
     """The newest checkpoint, as its operator has heard of it; one inside of a pod goes with the pod."""
-    where = starting.variable({"spec": msgspec.json.decode(it.object.spec)}, "BIREME_CHECKPOINTS")
+    env = [one for role in it.job.roles for one in role.container.env if one.name == "BIREME_CHECKPOINTS"]
+    where = next((one.value for one in env if one.value), "")
     step = it.status.progress.saved
     return CheckpointView(step=step, where=where) if where and step >= 0 else None
 
