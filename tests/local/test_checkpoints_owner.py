@@ -71,7 +71,7 @@ def test_a_second_process_of_the_same_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_later_attempt_does_not_wait_for_ever_and_cuts_the_earlier_off(tmp_path: Path) -> None:
     with held(tmp_path, "first"):
-        said = ran(words(SAVE, tmp_path, "first", 1))
+        said = ran(words(SAVE, tmp_path, "first", 1, "restore"))
 
     assert said == "[1, 2]\n"
 
@@ -93,7 +93,7 @@ def test_the_same_run_goes_on_after_its_death(tmp_path: Path) -> None:
     with held(tmp_path, "first"):
         pass
 
-    assert ran(words(SAVE, tmp_path, "first", 0)) == "[1, 2]\n"
+    assert ran(words(SAVE, tmp_path, "first", 0, "restore")) == "[1, 2]\n"
 
 
 OVERTAKEN = """
