@@ -13,8 +13,6 @@ from bireme.backends.kubernetes.paths import path
 from bireme.backends.kubernetes.rollouts import Deployment, Standing
 from bireme.operator import installation
 
-TIMEOUT = 120.0
-"""Seconds for the operator to work after it was installed."""
 STEADY = 4.0
 """Seconds for which a trouble must last: a first pull may fail, and a first start come too early."""
 _LOOK_AGAIN = 0.5
