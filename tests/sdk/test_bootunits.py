@@ -14,7 +14,10 @@ from bireme.sdk import bootunits
 from bireme.sdk.bootunits import Plan
 from tests.cli.commands import Cli
 
-needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed: apt-get install systemd")
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None,
+    reason="systemd-analyze is not installed: apt-get install systemd",
+)
 
 
 @pytest.fixture
