@@ -152,7 +152,17 @@ def test_stop_and_resume_without_a_name_take_the_newest_that_can_be(cli: Cli) ->
 
     assert stopped.err.splitlines()[0] == "newest active job: sleeper"
     assert (again.status, "there is no active job" in again.err) == (2, True)
-    assert resumed.err.splitlines()[0] == "newest stopped job: sleeper"
+    assert resumed.err.splitlines()[0] == "newest stopped or failed job: sleeper"
+
+
+def test_resume_without_a_name_takes_the_job_that_has_just_failed(cli: Cli) -> None:
+    cli.write("fail.py", "x = (")
+    assert cli("run", "fail.py", "--name", "broken").status == 1
+
+    resumed = cli("resume")
+
+    assert resumed.err.splitlines()[0] == "newest stopped or failed job: broken"
+    assert resumed.status == 0
 
 
 def test_without_any_job_the_default_says_so_and_rm_has_none(cli: Cli) -> None:

@@ -73,7 +73,7 @@ class Default(NamedTuple):
 
 NEWEST = Default("job", lambda phase: True)
 ACTIVE = Default("active job", lambda phase: not phase.is_final and phase is not Phase.SUSPENDED)
-STOPPED = Default("stopped job", lambda phase: phase is Phase.SUSPENDED)
+RESUMABLE = Default("stopped or failed job", lambda phase: phase in (Phase.SUSPENDED, Phase.FAILED))
 
 
 def meant(client: Client, name: str | None, default: Default = NEWEST) -> str:
