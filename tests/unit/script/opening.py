@@ -7,7 +7,8 @@ from pathlib import Path
 from bireme.runtime.checkpoints import keeping
 from bireme.runtime.checkpoints.values import Keep
 from bireme.runtime.script.places import Place
-from bireme.runtime.script.run import Run, Settings
+from bireme.runtime.script.run import Run
+from bireme.runtime.script.settings import Settings
 from bireme.runtime.script.timing import Every
 
 

@@ -13,7 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from bireme.runtime.checkpoints.values import Keep
 from bireme.runtime.script.places import Place
-from bireme.runtime.script.run import Run, Settings
+from bireme.runtime.script.run import Run
+from bireme.runtime.script.settings import Settings
 
 SAMPLES = 101
 Given = tuple[int, list[torch.Tensor]]

@@ -20,7 +20,8 @@ from bireme.runtime.records.layout import Scalars
 from bireme.runtime.script import notes
 from bireme.runtime.script.complaints import Complaint, NotFinite
 from bireme.runtime.script.places import Place
-from bireme.runtime.script.run import LEFT, Run, Settings, origin
+from bireme.runtime.script.run import LEFT, Run
+from bireme.runtime.script.settings import Settings, origin
 from bireme.runtime.script.starting import run_folder
 from tests.unit.script.opening import opened, steps_in
 

@@ -16,14 +16,13 @@ from typing import (
     Iterable,
     Iterator,
     Mapping,
-    NamedTuple,
     Optional,
     Tuple,
     Type,
     Union,
 )
 
-from ..checkpoints.values import Keep, Owner, Restored
+from ..checkpoints.values import Owner, Restored
 from ..records.writing import Recorder
 from . import devices, notes, randomness
 from .accumulation import Accumulation
@@ -31,7 +30,8 @@ from .boards import board
 from .complaints import Complaint, NotFinite
 from .leaving import Leaving
 from .places import Place
-from .timing import Every, Timetable, interval, whole
+from .settings import Settings, origin
+from .timing import Timetable, interval, whole
 
 if TYPE_CHECKING:  # imported when they are used: a script that only reports does not wait for them
     from ..checkpoints.keeping import Checkpoints
@@ -56,22 +56,6 @@ class Start(int):
         made = super().__new__(cls, step)
         made.values = values or {}
         return made
-
-
-class Settings(NamedTuple):
-    """How a run keeps its work; `bireme.init` says what each means."""
-
-    checkpoints: str
-    keep: Keep
-    every: Every = 100
-    seed: int = 0
-    stop_on_nan: bool = False
-    origin: str = ""
-    """Checkpoints of another run to continue, as FOLDER or FOLDER@STEP."""
-    metrics: str = ""
-    """Where records are kept, if not in the run's folder."""
-    echoes: bool = False
-    """Whether what is reported is printed, too."""
 
 
 class Run:
@@ -378,38 +362,14 @@ class Run:
         return found
 
     def _position(self) -> Position:
-        from ..data.ordering import Position, position
+        from . import resuming
 
-        found = self._restored
-        state = found.own.get("position") if found is not None else None
-        if found is None:
-            return Position()
-        if state:
-            here = position(state)
-            self._warn_of_another_order(found, here)
-            return here
-        # There were fewer ranks then. All of them stood at the same place, unless each loader kept its own.
-        state = found.of_first.get("position")
-        here = position(state) if state else Position()
-        if here.world == self.world_size:
-            raise Complaint(
-                f"checkpoint {found.name} does not know where the loader of rank {self.rank} was",
-                "every rank must call save; go on from another checkpoint, or start a new run",
-            )
-        return here
+        return resuming.position(self._restored, self.place, self._settings.seed, self._tell)
 
     def _warn_of_repetition(self, first: int) -> None:
         if self._steps is not None and first < self._steps.step:
             self._tell(
                 f"run.steps begins again with step {first}; it goes through all epochs by itself: epochs=10"
-            )
-
-    def _warn_of_another_order(self, found: Restored, here: Position) -> None:
-        before, now = found.own.get("seed"), self._settings.seed
-        if before not in (None, now) and here.is_within_an_epoch:
-            self._tell(
-                f"{found.name} was saved with seed={before}, and now it is {now}: what is shuffled goes on in"
-                f" another order, some of it twice or never; seed={before} goes on exactly"
             )
 
     def _finish(self) -> None:
@@ -432,14 +392,6 @@ def _echo(metrics: str, place: Place, recorder: Recorder) -> Echo:
 
 def _detached(value: Values) -> Values:
     return value.detach() if hasattr(value, "detach") else value
-
-
-def origin(text: str) -> Tuple[str, Optional[int]]:
-    """Takes FOLDER@STEP apart; without a step it is the newest."""
-    where, at, step = text.rpartition("@")
-    if at and step.isdecimal():
-        return where, int(step)
-    return text, None
 
 
 def _teller(place: Place) -> Callable[[str], None]:

@@ -10,7 +10,8 @@ from ..checkpoints.values import Keep
 from . import notes
 from .complaints import Complaint
 from .places import Place, place
-from .run import Run, Settings
+from .run import Run
+from .settings import Settings
 from .timing import Every
 
 _open: Optional[Run] = None
