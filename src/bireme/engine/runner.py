@@ -18,7 +18,7 @@ from bireme.engine.step import Stored, step
 from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.replicas import Observation
 from bireme.model.status import Phase, Status
-from bireme.runs import files
+from bireme.runs import files, reserve
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
 from bireme.runs.room import PASSING, Room
@@ -81,6 +81,7 @@ async def _serve(run: RunDirectory, stdin: Input | None) -> None:
     place = msgspec.structs.replace(site.of(run), stdin=stdin)
     ledger = Ledger(run.home, gpus.capacity)
     room = Room(run.path)
+    reserve.keep(run.path)
     try:
         launch = await room.until(lambda: WarmLauncher(run.home, place, warm=run.context().warm))
         async with asyncio.TaskGroup() as tasks, launch as launcher:
@@ -89,6 +90,7 @@ async def _serve(run: RunDirectory, stdin: Input | None) -> None:
             await _carry_on(run, backend, changed)
             backend.close()
             backend.sweep()
+        reserve.release(run.path)
     finally:
         loop.remove_reader(wake.fileno())
         wake.close()
@@ -109,6 +111,7 @@ async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.E
         room.settle()
         if room.lacks == lacks and not backend.journal.is_behind and (event := room.found()):
             await store.tell((event,))
+            reserve.keep(run.path)
         if not changed.is_set() and not room.is_short and _is_at_rest(decision.status, backend):
             return
         await _wait(changed, decision.wake_at, room.pause if room.is_short else LONGEST_WAIT)

@@ -17,7 +17,7 @@ from bireme import errors
 from bireme.model.decisions import Event
 from bireme.model.decoding import DAMAGED
 from bireme.model.status import Status
-from bireme.runs import files, locks
+from bireme.runs import files, locks, reserve
 from bireme.runs.journal import Journal
 from bireme.runs.locks import Lock
 from bireme.runs.records import Context, Desired, RecordedEvent, RunId, is_name, is_number, parse_run
@@ -87,7 +87,12 @@ class RunDirectory:
                 return old
             files.sweep(path)
             new = msgspec.structs.replace(new, generation=old.generation + 1)
-            files.replace(path, msgspec.json.encode(new))
+            try:
+                files.replace(path, msgspec.json.encode(new))
+            except errors.DiskFull:
+                if not reserve.release(self.path):
+                    raise
+                files.replace(path, msgspec.json.encode(new))
         self.wake()
         return new
 
