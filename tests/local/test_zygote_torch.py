@@ -114,19 +114,53 @@ dist.destroy_process_group()
 """
 
 
-def test_two_ranks_reduce_together(tmp_path: Path, runner: Runner) -> None:
-    write(tmp_path, "train", ALL_REDUCE)
+def ranks(runner: Runner, folder: Path) -> list[str]:
+    """What two ranks of the script print until both have ended."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     gang = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-
-    ranks = [
-        runner.order(tmp_path, "train.py", env={**os.environ, **gang, "RANK": str(n), "LOCAL_RANK": str(n)})
+    started = [
+        runner.order(folder, "train.py", env={**os.environ, **gang, "RANK": str(n), "LOCAL_RANK": str(n)})
         for n in range(2)
     ]
+    return [rank.out.read().decode() for rank in started]
 
-    assert [rank.out.read().decode() for rank in ranks] == ["[3.0, 3.0, 3.0] torch.Size([1, 4])\n"] * 2
+
+def test_two_ranks_reduce_together(tmp_path: Path, runner: Runner) -> None:
+    write(tmp_path, "train", ALL_REDUCE)
+
+    assert ranks(runner, tmp_path) == ["[3.0, 3.0, 3.0] torch.Size([1, 4])\n"] * 2
+
+
+GATHER_AND_GO = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+def main():
+    dist.init_process_group("gloo")
+    model = DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        loss = model(torch.ones(8, 4)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses = [torch.zeros(()) for _ in range(2)]
+        dist.all_gather(losses, loss.detach())
+    print("end", flush=True)
+    dist.destroy_process_group()
+
+main()
+"""
+
+
+@pytest.mark.timeout(120)
+def test_ranks_that_leave_their_group_right_after_a_collective_end(tmp_path: Path, runner: Runner) -> None:
+    write(tmp_path, "train", GATHER_AND_GO)
+
+    for _ in range(5):
+        assert ranks(runner, tmp_path) == ["end\n"] * 2
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

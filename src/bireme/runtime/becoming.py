@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any, List, NoReturn, Optional
 
-from . import linux, preloading, running, threadpools, wire
+from . import linux, parting, preloading, running, threadpools, wire
 
 # Python ignores these from its start; every other signal is at its default.
 _IGNORED = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}
@@ -106,6 +106,7 @@ def freshen(order: wire.Order, held: preloading.Preloaded, pools: threadpools.Po
     _forget_origin()
     threadpools.resize(pools, env)
     retell_ranks()
+    parting.give_way()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
