@@ -288,15 +288,17 @@ def test_a_job_is_shown_within_the_width_of_the_terminal(columns: int) -> None:
 
 
 def test_an_ended_job_has_no_rate_and_a_stuck_one_says_how_old_its_number_is() -> None:
-    ended = dict(render_progress.facts(PROGRESS, is_over=True, now=5000.0))
-    stuck = dict(render_progress.facts(PROGRESS, is_over=False, now=5000.0))
+    ended = dict(render_progress.facts(PROGRESS, runs=False, now=5000.0))
+    stuck = dict(render_progress.facts(PROGRESS, runs=True, now=5000.0))
 
     assert ended == {"progress": "341 of 1000 steps (34 %)", "metric": "loss 0.2311"}
+    assert stuck["progress"] == ended["progress"]
     assert stuck["metric"] == "loss 0.2311 (reported 1 h 13 min ago)"
 
 
 def test_a_job_without_a_total_or_a_finite_loss_shows_its_step() -> None:
     slow = Progress(step=7, rate=0.1, metric="train/loss\x1b[2J", value=None, reported=1.0)
 
-    assert render_progress.cell(slow, is_over=False) == "step 7, 10 s/step, train/loss not finite"
-    assert render_progress.cell(None, is_over=False) == ""
+    assert render_progress.cell(slow, runs=True, now=50.0) == "step 7, 10 s/step, train/loss not finite"
+    assert render_progress.cell(slow, runs=False, now=50.0) == "step 7, train/loss not finite"
+    assert render_progress.cell(None, runs=True, now=50.0) == ""

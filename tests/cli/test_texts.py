@@ -111,3 +111,13 @@ def test_copies_of_another_script_are_told_the_calls_of_torch(cli: Cli) -> None:
     done = cli("run", "train.py", "--workers", "2")
 
     assert "torch.distributed.init_process_group" in done.err
+
+
+@pytest.mark.parametrize("option", ["--nproc_per_node 2", "--nproc-per-node=2", "-n 2", "--num_processes 2"])
+def test_the_number_of_ranks_as_other_launchers_call_it_is_understood(cli: Cli, option: str) -> None:
+    cli.write("ddp.py", "print()")
+
+    done = cli("run", *option.split(), "ddp.py")
+
+    assert done.status == 2
+    assert "did you mean --workers? bireme run --workers" in done.err

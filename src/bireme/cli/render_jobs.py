@@ -23,7 +23,7 @@ def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
     rows = [_row(job, now) for job in jobs.jobs]
     if any(job.progress is not None for job in jobs.jobs):
         header.insert(-1, "PROGRESS")
-        cells = [render_progress.cell(job.progress, job.is_over) for job in jobs.jobs]
+        cells = [render_progress.cell(job.progress, job.phase is Phase.RUNNING, now) for job in jobs.jobs]
         rows = [[*row[:-1], cell, row[-1]] for row, cell in zip(rows, cells, strict=True)]
     if any(job.context or job.namespace for job in jobs.jobs):
         header.insert(1, "WHERE")
@@ -78,6 +78,8 @@ def amount(resources: Resources) -> str:
 def scaled(before: JobView, after: JobView) -> list[str]:
     """What scaling has changed: ranks of a script, or replicas by role."""
     if after.counts_ranks:
+        if before.total == after.total:
+            return [f"nothing to change: it has {after.total} ranks in all"]
         return [f"from {before.total} to {after.total} ranks"]
     was = {role.name: role.replicas for role in before.roles}
     counts = [(role.name, was.get(role.name, 0), role.replicas) for role in after.roles]
@@ -122,7 +124,7 @@ def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
         ("command", " ".join(job.command)),
         ("resources", _resources(job)),
         ("created", f"{moment(job.created)} ({text.duration(now - job.created)} ago) on {job.host}"),
-        *render_progress.facts(job.progress, job.is_over, now),
+        *render_progress.facts(job.progress, job.phase is Phase.RUNNING, now),
         ("ran", _ran(job)),
         ("attempt", str(job.attempt + 1)),
         ("crashes", crashes if job.crashes else ""),

@@ -12,6 +12,8 @@ from bireme.core import commandlines
 from bireme.core.scripts import ENDINGS
 
 _LAUNCHERS = ("torchrun",)
+_COUNTS_OF_OTHERS = ("nproc-per-node", "num-processes", "n", "np")
+"""How torchrun, accelerate and mpirun call the number of ranks."""
 
 
 def belongs_elsewhere(option: str, args: Sequence[str], ours: Mapping[str, bool]) -> errors.BadInput:
@@ -77,6 +79,8 @@ def _written(option: str, args: Sequence[str]) -> str:
 
 
 def _nearest(word: str, ours: Mapping[str, bool]) -> str:
+    if word.lstrip("-").replace("_", "-") in _COUNTS_OF_OTHERS:
+        return "--workers"
     if f"-{word}" in ours:
         return f"-{word}"
     return next(iter(difflib.get_close_matches(word, ours, n=1, cutoff=0.8)), "")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bireme import errors
 from bireme.core.retention import Limits
+from bireme.model.status import Phase
 from bireme.runs import checkpoints
 from bireme.runs.checkpoints import Checkpoint
 from bireme.runs.home import home as home_of
@@ -62,9 +63,12 @@ class JobHandle:
                 if not watch.exists():
                     raise errors.BadInput(f"{self.id} was removed while it was waited for")
                 if end is not None and time.monotonic() >= end:
+                    phase = watch.glance().phase
+                    goes_on = f"it goes on; `bireme show {self.id}` says what it does"
+                    is_stopped = phase is Phase.SUSPENDED
                     raise errors.Unreachable(
-                        f"{self.id} has not ended within {timeout:g} s: it is {watch.glance().phase}",
-                        hint=f"it goes on; `bireme show {self.id}` says what it does",
+                        f"{self.id} has not ended within {timeout:g} s: it is {phase}",
+                        hint=f"`bireme resume {self.id}` goes on with it" if is_stopped else goes_on,
                     )
                 watch.revive()
                 time.sleep(_LOOK_EVERY)

@@ -164,7 +164,7 @@ def _input_advice(job: Job, error: FirstError | None) -> tuple[str, ...]:
         return ()
     who_may = "standard input is only given to a job with one worker"
     if ranks.is_alone(job):
-        return (f"{who_may} that is followed: run it without --detach, and stay",)
+        return ("standard input has ended: a terminal's with Ctrl-D, with --detach, or when nobody follows",)
     return (f"{who_may}: bireme run {_script(job)} --workers 1",)
 
 
