@@ -196,6 +196,41 @@ def test_a_rank_that_prints_on_a_full_disk_goes_on_and_its_log_says_how_many_lin
     assert f"{note[1]} lines that they printed were dropped" in events[0]
 
 
+REWINDS = """
+import os, pathlib, sys, time
+here = pathlib.Path(sys.argv[1])
+with open(here / "begun", "a") as begun:
+    begun.write("x")
+print("ready", flush=True)
+while not (here / "go").exists():
+    time.sleep(0.02)
+for piece in ("x" * 40_000, "x"):
+    print(piece, end="", flush=True)
+    time.sleep(0.5 if len(piece) > 1 else 0.003)
+print("\\ry bar", flush=True)
+os._exit(0)  # soon after it was read last, so that the end of its output is still in the pipe
+"""
+
+
+def test_a_rank_that_ended_with_0_on_a_full_disk_is_not_run_again(bireme: Bireme, disk: Disk) -> None:
+    bireme.write("rewinds.py", REWINDS)
+    done = bireme("run", "rewinds.py", "--name", "rewinds", "--detach", "--", str(bireme.folder))
+    assert done.returncode == 0, done.stderr
+    until(lambda: "ready" in bireme("logs", "rewinds").stdout, "the rank runs")
+    keepers = bireme.keepers("rewinds")
+    disk.fill()
+
+    bireme.write("go", "")
+    until(lambda: not bireme.ranks("rewinds"), "the rank has ended")
+    assert bireme.keepers("rewinds") == keepers
+    disk.empty()
+
+    assert bireme("wait", "rewinds").returncode == 0
+    assert (bireme.folder / "begun").read_text() == "x"
+    logs = bireme("logs", "rewinds")
+    assert "1 line (" in logs.stdout + logs.stderr
+
+
 def test_output_after_the_full_disk_follows_the_note_on_what_is_missing(bireme: Bireme, disk: Disk) -> None:
     bireme.write("loud.py", LOUD)
     following = bireme.begin("run", "loud.py", "--name", "loud", "--", str(bireme.folder))

@@ -24,12 +24,13 @@ class Dropping:
     def count(self, entries: bytes, written: int) -> None:
         """Takes entries of which only so many bytes were written; one that was cut counts as lost."""
         end = 0
-        for entry in entries.splitlines(keepends=True):
-            end += len(entry)
+        # Not splitlines: a text may hold a `\r`, and what follows it is no entry.
+        for entry in entries.removesuffix(b"\n").split(b"\n"):
+            end += len(entry) + 1
             # Only its end-of-line did not fit, and the next entry begins with that.
             if end - 1 <= written:
                 continue
-            _, stream, tag, text = entry.rstrip(b"\n").split(b" ", 3)
+            stream, tag, text = _parts(entry)
             self.size += len(text)
             if tag == b"F":
                 self.lines += 1
@@ -63,6 +64,12 @@ class Dropping:
 
     def _lasted(self, now: float) -> float:
         return max(1.0, now - self._since)
+
+
+def _parts(entry: bytes) -> tuple[bytes, bytes, bytes]:
+    """Stream, tag and text; what is no entry is the text of a line, for a count must never fail."""
+    words = entry.split(b" ", 3)
+    return (words[1], words[2], words[3]) if len(words) == 4 else (b"", b"F", entry)
 
 
 def _size(count: int) -> str:

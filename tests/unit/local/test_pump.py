@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
-from bireme.backends.local.pump import Pump
+from bireme.backends.local.pump import Pump, Sink, drain
+from bireme.runs.logs import LogWriter
+from bireme.runs.room import Room
 
 PATIENCE = 30.0
 
@@ -54,3 +57,23 @@ def test_a_process_that_escaped_and_writes_for_ever_does_not_hold_the_end_up() -
     asyncio.run(story())
 
     assert taken > 0
+
+
+def test_a_log_that_cannot_be_written_to_its_end_does_not_end_the_runner(tmp_path: Path) -> None:
+    taken: list[bytes] = []
+
+    def refuse(data: bytes) -> None:
+        raise ValueError("not enough values to unpack")
+
+    async def story() -> None:
+        writer = LogWriter(tmp_path, "worker-0", "main")
+        sink = Sink(writer, Room(tmp_path), lambda: None)
+        first, second = Pump(refuse), Pump(taken.append)
+        for one in (first, second):
+            os.write(one.write_end, b"last words")
+            one.started()
+        drain((first, second), sink)
+
+    asyncio.run(story())
+
+    assert taken == [b"last words"]

@@ -275,6 +275,18 @@ def test_a_line_that_lost_a_piece_counts_as_one_that_is_missing(tmp_path: Path) 
     assert one.dropped == 1
 
 
+def test_a_long_line_that_rewinds_on_a_full_disk_is_counted_and_never_an_error(tmp_path: Path) -> None:
+    one = writer(tmp_path, piece=10)
+    with files_that_may_not_grow():
+        one.feed(OUT, b"x" * 25, 1.0)
+        one.feed(OUT, b"\ry bar\n\rand\x0bmore\n", 1.1)
+    one.feed(OUT, b"after\n", 2.0)
+    one.close(3.0)
+
+    assert "2 lines (34 bytes) were dropped here" in texts(tmp_path)[0]
+    assert texts(tmp_path)[1:] == ["after"]
+
+
 @contextmanager
 def files_that_may_not_grow(beyond: int = 0) -> Iterator[None]:
     """Makes every write beyond that size fail, as on a full disk."""

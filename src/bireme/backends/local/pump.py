@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from bireme.runs import runnerlog
 from bireme.runs.logs import LogWriter, Stream
 from bireme.runs.room import Room
 
@@ -37,11 +38,13 @@ class Pump:
     def finish(self) -> None:
         """Take what is still in the pipe and close it; a process that has the other end gets SIGPIPE."""
         # At most what the pipe held when its program ended: a process that escaped may write for ever.
-        for _ in range(_MOST_CHUNKS):
-            if not self._open or not self._take():
-                break
-        if self._open:
-            self._close()
+        try:
+            for _ in range(_MOST_CHUNKS):
+                if not self._open or not self._take():
+                    break
+        finally:
+            if self._open:
+                self._close()
 
     def _listen(self) -> None:
         self._timer = None
@@ -133,3 +136,12 @@ class Sink:
         due = self._writer.tick(now)
         if due is not None:
             self._timer = self._loop.call_later(max(0.0, due - now), self._tick)
+
+
+def drain(pumps: Iterable[Pump], sink: Sink) -> None:
+    """Take the last output of a container that has ended; whatever becomes of its log, it has ended."""
+    for step in (*(pump.finish for pump in pumps), sink.close):
+        try:
+            step()
+        except Exception as error:
+            runnerlog.say(f"the end of a log was lost: {type(error).__name__}: {error}"[:500])

@@ -16,7 +16,7 @@ from bireme.backends.local.entries import Ended, Entry, Gone, Over, Ran
 from bireme.backends.local.launch import Launcher
 from bireme.backends.local.processes import NotStarted, Output, Process, Program
 from bireme.backends.local.programs import Placed, Site
-from bireme.backends.local.pump import Pump, Sink
+from bireme.backends.local.pump import Pump, Sink, drain
 from bireme.core import podenv, podlife
 from bireme.core.podlife import ContainerState, InPlace, Life
 from bireme.model.pods import Container
@@ -217,9 +217,7 @@ class ReplicaRun:
         else:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-        for pump in pumps:
-            pump.finish()
-        sink.close()
+        drain(pumps, sink)
         self._explain(container, code, group)
         code = 137 if code == EVICTED else code
         del self._running[container.name]
