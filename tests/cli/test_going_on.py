@@ -103,6 +103,21 @@ def test_an_older_run_is_not_resumed_beside_a_newer_one_of_its_name(cli: Cli) ->
     assert (done.status, "job#2 is still active" in done.err) == (2, True), done.err
 
 
+def test_two_runs_of_one_name_never_go_on_together(cli: Cli) -> None:
+    cli.write("train.py", "raise ValueError('no')")
+    for _ in range(2):
+        cli("run", "train.py", "--name", "job", "--retries", "0")
+    cli.write("train.py", scripts.SLEEPS)
+    assert cli("resume", "job#1").status == 0
+
+    resumed, anew = cli("resume", "job#2"), cli("run", "train.py", "--name", "job")
+
+    for done in (resumed, anew):
+        assert (done.status, "job#1 is still active" in done.err) == (2, True), done.err
+        assert "`bireme rm job#1`" in done.err
+    assert cli.runs() == ["job#1", "job#2"]
+
+
 def _await(cli: Cli, *names: str) -> None:
     until(f"{names} are there", lambda: all((cli.folder / name).exists() for name in names))
 

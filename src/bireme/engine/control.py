@@ -15,6 +15,7 @@ from bireme.model.status import Phase
 from bireme.runs import directory
 from bireme.runs import machine as machines
 from bireme.runs.directory import RunDirectory
+from bireme.runs.locks import Lock
 from bireme.runs.records import Desired, Machine
 
 
@@ -26,27 +27,32 @@ def stop(run: RunDirectory) -> None:
 
 def resume(run: RunDirectory) -> None:
     """Let a job that was put aside, or that failed, go on with its next attempt."""
-    phase = run.status().phase
-    if phase is Phase.SUCCEEDED:
+    # Whoever resumes or starts another run of the name at this moment must see this one, or be seen.
+    with directory.door(run.home):
+        _resume(run)
+    tend(run)
+
+
+def _resume(run: RunDirectory) -> None:
+    status = run.status()
+    if status.phase is Phase.SUCCEEDED:
         raise errors.BadInput(
-            f"{run.id} has ended ({phase})", hint="a job that succeeded is run anew with `bireme run`"
+            f"{run.id} has ended ({status.phase})", hint="a job that succeeded is run anew with `bireme run`"
         )
-    last = directory.newest(run.home, run.id.name)
-    if phase is Phase.FAILED and last is not None and last.id != run.id and last.is_active():
-        raise errors.BadInput(
-            f"{last.id} is still active ({last.status().phase})",
-            hint=f"two runs of one name cannot go on together; end it with `bireme rm {last.id}`",
-        )
-    heeded = run.status().resumes
+    has_failed = status.phase is Phase.FAILED
+    for other in directory.active(run.home, run.id.name):
+        if other.id != run.id and (has_failed or other.status().phase is not Phase.SUSPENDED):
+            raise directory.still_active(
+                other, "two runs of one name cannot go on together; end it with `bireme rm {}`"
+            )
 
     def resumed(desired: Desired) -> Desired:
         policy = replace(desired.job.policy, suspend=False)
-        if phase is Phase.FAILED:
-            policy = replace(policy, resumes=heeded + 1)
+        if has_failed:
+            policy = replace(policy, resumes=status.resumes + 1)
         return replace(desired, job=replace(desired.job, policy=policy))
 
     run.edit(resumed)
-    tend(run)
 
 
 def is_called_back(run: RunDirectory) -> bool:
@@ -71,6 +77,21 @@ def is_at_rest(run: RunDirectory) -> bool:
     """Whether nobody works on the run: it ended or was put aside."""
     phase = run.status().phase
     return (phase.is_final or phase is Phase.SUSPENDED) and not run.is_held()
+
+
+def hold_ended(run: RunDirectory) -> Lock | None:
+    """Hold a run that has ended or is to be removed, so that nobody takes it; None if it goes on again."""
+    lock = run.hold()
+    if lock is None:
+        return None
+    try:
+        if not run.is_active() or (run.desired().deleted and run.status().phase is Phase.SUSPENDED):
+            return lock
+    except BaseException:
+        lock.close()
+        raise
+    lock.close()
+    return None
 
 
 def tend(run: RunDirectory) -> bool:

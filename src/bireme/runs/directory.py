@@ -7,13 +7,14 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from bireme import errors
+from bireme.core import suspend
 from bireme.model.decisions import Event
 from bireme.model.decoding import DAMAGED
 from bireme.model.status import Status
@@ -137,8 +138,12 @@ class RunDirectory:
         return locks.is_held(self.path / "lock")
 
     def is_active(self) -> bool:
-        """Says whether the run has not ended: suspended and queued ones are active too."""
-        return not self.status().phase.is_final
+        """Says whether the run has not ended: suspended and queued ones are active too.
+
+        So is one that failed and was resumed, even before its runner has heard of that.
+        """
+        status = self.status()
+        return not status.phase.is_final or suspend.is_called_back(self.desired().job, status)
 
     def wake(self) -> bool:
         """Makes the runner look again; returns whether there was one to be woken. Never blocks."""
@@ -154,7 +159,7 @@ class RunDirectory:
         It is for the caller to see that nobody holds the run.
         """
         gone = self.path.with_name(f".gone-{self.id.number}-{secrets.token_hex(4)}")
-        with files.explained(self.path), locks.wait(_door(self.home), "creating or removing a run"):
+        with files.explained(self.path), door(self.home):
             with suppress(FileNotFoundError):
                 self.path.rename(gone)
             _clear(self.path.parent)
@@ -183,7 +188,7 @@ def runs_folder(home: Path) -> Path:
 
 
 def create(home: Path, desired: Desired, context: Context) -> tuple[RunDirectory, Lock]:
-    """Makes the next run of the job's name, and holds it; refuses a name whose newest run is active.
+    """Makes the next run of the job's name, and holds it; refuses a name of which a run is active.
 
     The directory appears whole or not at all. The lock is held before anybody can see the run, so that no
     other command takes it for one whose runner died; hand it to the runner (see `Lock`) or close it.
@@ -192,15 +197,12 @@ def create(home: Path, desired: Desired, context: Context) -> tuple[RunDirectory
     if number is not None:
         raise errors.BadInput(f"a job cannot be called {desired.job.name!r}: Bireme numbers its runs itself")
     folder = runs_folder(home) / name
-    with locks.wait(_door(home), "creating or removing a run"), files.explained(folder):
+    with door(home), files.explained(folder):
         folder.mkdir(mode=files.PRIVATE_FOLDER, exist_ok=True)
         _clear(folder)
+        for one in active(home, name):
+            raise still_active(one, "end it with `bireme rm {}`, or choose another name with `--name`")
         last = newest(home, name)
-        if last is not None and last.is_active():
-            raise errors.BadInput(
-                f"{last.id} is still active ({last.status().phase})",
-                hint=f"end it with `bireme rm {name}`, or choose another name with `--name`",
-            )
         run = RunDirectory(home, RunId(name, last.id.number + 1 if last else 1))
         return run, _made(run, desired, context)
 
@@ -209,6 +211,28 @@ def newest(home: Path, name: str) -> RunDirectory | None:
     """Returns the run of that name with the highest number."""
     found = _numbers(runs_folder(home) / name)
     return RunDirectory(home, RunId(name, max(found))) if found else None
+
+
+def active(home: Path, name: str) -> tuple[RunDirectory, ...]:
+    """Returns the runs of that name that have not ended, the newest first; who asks to act has the door."""
+    numbers = sorted(_numbers(runs_folder(home) / name), reverse=True)
+    runs = [RunDirectory(home, RunId(name, number)) for number in numbers]
+    return tuple(run for run in runs if _is_active(run, is_newest=run is runs[0]))
+
+
+def still_active(run: RunDirectory, hint: str) -> errors.BadInput:
+    """The error that a run stands in the way of another of its name; `{}` in the hint becomes its name."""
+    last = newest(run.home, run.id.name)
+    # A name alone means the newest run.
+    id = f"{run.id.name}#{run.id.number}" if last is not None and last.id != run.id else str(run.id)
+    phase = run.status().phase
+    shown = f"{phase}, and resumed" if phase.is_final else str(phase)
+    return errors.BadInput(f"{id} is still active ({shown})", hint=hint.format(id))
+
+
+def door(home: Path) -> AbstractContextManager[None]:
+    """Holds what whoever creates, removes or resumes a run holds: nobody else does so meanwhile."""
+    return locks.wait(_door(home), "creating or removing a run")
 
 
 def find(home: Path, name: str, number: int | None) -> RunDirectory:
@@ -255,6 +279,16 @@ def _numbers(folder: Path) -> list[int]:
     with files.explained(folder), suppress(FileNotFoundError, NotADirectoryError):
         return [int(one.name) for one in os.scandir(folder) if is_number(one.name)]
     return []
+
+
+def _is_active(run: RunDirectory, is_newest: bool) -> bool:
+    try:
+        return run.is_active()
+    except errors.BiremeError:
+        # It was removed a moment ago, or is damaged: an old one keeps nobody from starting another.
+        if is_newest and run.exists():
+            raise
+        return run.is_held()
 
 
 def _door(home: Path) -> Path:

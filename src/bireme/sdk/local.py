@@ -16,6 +16,7 @@ from bireme.runs import attendance, checkpoints, directory, machine, records
 from bireme.runs.directory import RunDirectory
 from bireme.runs.index import RunRow
 from bireme.runs.ledger import Ledger
+from bireme.runs.locks import Lock
 from bireme.runs.logreading import EVERYTHING, Choice
 from bireme.sdk import ranks, scales, viewing
 from bireme.sdk.following import Watch
@@ -137,11 +138,8 @@ class LocalPlace:
         )
 
     def _refuse_active(self, name: str) -> None:
-        last = directory.newest(self._home, name)
-        if last is not None and last.is_active():
-            raise errors.BadInput(
-                f"{last.id} is still active ({last.status().phase})", hint=f"end it with `bireme rm {name}`"
-            )
+        for one in directory.active(self._home, name):
+            raise directory.still_active(one, "end it with `bireme rm {}`")
 
 
 class LocalJob:
@@ -221,14 +219,42 @@ class LocalJob:
         try:
             if self.run.is_active():
                 self._require_here()
+                self._refuse_resumed()
                 control.discard(self.run)
             if self.run.is_held():
                 self._await_rest()
+            lock = self._held()
         except errors.OurBug:
             # Its files cannot be read, so nobody can be told to end it; what nobody holds may go.
-            if self.run.is_held():
+            lock = self.run.hold()
+            if lock is None:
                 raise
-        Ledger(self.run.home).remove(self.run.id)
+        if lock is None:
+            raise self._goes_on()
+        # Held until it is gone: nobody can resume it meanwhile.
+        with lock:
+            Ledger(self.run.home).remove(self.run.id)
+
+    def _held(self) -> Lock | None:
+        """The lock of a run that has ended, as soon as its runner has left; None if it goes on again."""
+        end = time.monotonic() + STOP_PATIENCE
+        while (lock := control.hold_ended(self.run)) is None:
+            if self.run.is_active() or time.monotonic() > end:
+                break
+            time.sleep(_LOOK_EVERY)
+        return lock
+
+    def _refuse_resumed(self) -> None:
+        """Whoever removes a job that failed has not been asked whether it is to be ended."""
+        if self.run.status().phase.is_final:
+            raise self._goes_on()
+
+    def _goes_on(self) -> errors.BadInput:
+        id = viewing.id_of(self.run)
+        return errors.BadInput(
+            f"{id} goes on again: it was resumed a moment ago",
+            hint=f"to end it and delete what it left: bireme rm --yes {id}",
+        )
 
     def _require_here(self) -> None:
         context = self.run.context()

@@ -9,6 +9,7 @@ from pathlib import Path
 from bireme import errors
 from bireme.core import retention
 from bireme.core.retention import EndedRun, Limits
+from bireme.engine import control
 from bireme.model.quantities import show_memory
 from bireme.runs import checkpoints, directory, files, machine, records
 from bireme.runs.directory import RunDirectory
@@ -21,12 +22,13 @@ _BLOCK = 512
 def ended(home: Path) -> tuple[EndedRun, ...]:
     """Every run of this machine that has ended."""
     here = machine.this_machine()
-    rows = Ledger(home).runs()
-    needed = _mentioned([RunDirectory(home, row.id) for row in rows if row.is_active])
+    rows = [(row, RunDirectory(home, row.id)) for row in Ledger(home).runs()]
+    over = {row.id for row, run in rows if row.phase is not None and _has_ended(run)}
+    needed = _mentioned(run for row, run in rows if row.id not in over)
     return tuple(
-        _looked_at(RunDirectory(home, row.id), row.finished or row.created, needed)
-        for row in rows
-        if row.phase is not None and row.phase.is_final and row.host == here.host
+        _looked_at(run, row.finished or row.created, needed)
+        for row, run in rows
+        if row.id in over and row.host == here.host
     )
 
 
@@ -36,18 +38,18 @@ def removed(home: Path, runs: Iterable[EndedRun]) -> tuple[EndedRun, ...]:
     done = []
     for one in runs:
         run = directory.find(home, *records.parse_run(one.id)) if _is_there(home, one) else None
-        # Held while it is deleted: nobody can resume it meanwhile, and whoever has it keeps it.
-        lock = run.hold() if run is not None else None
-        if run is None or lock is None:
+        if run is None:
             continue
         try:
-            if run.status().phase.is_final:
+            # Held while it is deleted: nobody can resume it meanwhile, and whoever has it keeps it.
+            lock = control.hold_ended(run)
+            if lock is None:
+                continue
+            with lock:
                 ledger.remove(run.id)
-                done.append(one)
         except errors.BiremeError:
             continue  # it cannot be read: `bireme rm NAME` says what is wrong with it
-        finally:
-            lock.close()
+        done.append(one)
     return tuple(done)
 
 
@@ -62,6 +64,14 @@ def summed(runs: Iterable[EndedRun]) -> str:
     found = tuple(runs)
     jobs = "1 ended job" if len(found) == 1 else f"{len(found)} ended jobs"
     return f"{jobs} ({show_memory(sum(one.size for one in found))})"
+
+
+def _has_ended(run: RunDirectory) -> bool:
+    """Whether nobody wants the run to go on, as far as its files can be read."""
+    try:
+        return not run.is_active()
+    except errors.BiremeError:
+        return False
 
 
 def _looked_at(run: RunDirectory, at: float, needed: bytes) -> EndedRun:

@@ -88,6 +88,39 @@ def test_names_and_numbers_are_told_apart() -> None:
     assert parse_run("mnist#12") == ("mnist", 12)
 
 
+def test_a_name_of_which_an_older_run_goes_on_again_is_refused(tmp_path: Path) -> None:
+    first, _ = make_run(tmp_path)
+    first.write_status(ended(ConditionType.FAILED))
+    second, _ = make_run(tmp_path)
+    second.write_status(ended())
+
+    # As a resume does: its runner has not looked yet, so the status still says Failed.
+    def resumed(desired: Desired) -> Desired:
+        policy = msgspec.structs.replace(desired.job.policy, resumes=1)
+        return msgspec.structs.replace(desired, job=msgspec.structs.replace(desired.job, policy=policy))
+
+    first.edit(resumed)
+
+    with pytest.raises(errors.BadInput, match=r"mnist#1 is still active \(Failed, and resumed\)"):
+        make_run(tmp_path)
+    first.write_status(Status())
+    with pytest.raises(errors.BadInput, match=r"mnist#1 is still active \(Created\)"):
+        make_run(tmp_path)
+
+
+def test_a_damaged_older_run_keeps_nobody_from_starting_another(tmp_path: Path) -> None:
+    first, lock = make_run(tmp_path)
+    first.write_status(ended())
+    lock.close()
+    second, _ = make_run(tmp_path)
+    second.write_status(ended())
+    (first.path / "status.json").write_text("{")
+
+    third, _ = make_run(tmp_path)
+
+    assert third.id.number == 3
+
+
 def test_a_name_whose_run_is_active_is_refused(tmp_path: Path) -> None:
     make_run(tmp_path)
 
