@@ -198,8 +198,8 @@ class ClusterJob:
         seen = await self._look(api)
         changed = scales.resized(self.id, seen.job, replicas, seen.status.phase)
         counts = {role.name: role.replicas for role in changed.roles}
-        gone = {role.name: 0 for role in seen.job.roles if changed.role(role.name) is None}
-        await jobs.scale(api, seen.object, counts | gone)
+        gone = [role.name for role in seen.job.roles if changed.role(role.name) is None]
+        await jobs.scale(api, seen.object, counts, gone)
         return await self._view(api)
 
     async def _remove(self, api: Api) -> None:

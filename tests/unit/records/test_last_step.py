@@ -37,3 +37,25 @@ def test_what_is_no_file_of_records_has_no_step(tmp_path: Path) -> None:
 
     for name in ("empty", "zeros", "noise", "pipe", "absent", "."):
         assert reading.last_step(str(tmp_path / name)) == -1
+
+
+@pytest.mark.parametrize("size", [200_000, 3_000_000])
+def test_the_last_step_is_found_before_a_large_record(tmp_path: Path, size: int) -> None:
+    recorder = Recorder(str(tmp_path), 0, 0, _tell)
+    for step in range(1000):
+        recorder.scalars(step, {"loss": 0.5})
+    recorder.record(Image(999, 1.0, "samples", 1, 1, os.urandom(size)))
+
+    (file,) = reading.files(str(tmp_path))
+
+    assert reading.last_step(file.path) == 999
+    recorder.close()
+    assert reading.last_step(file.path) == 999
+
+
+def test_a_file_of_which_the_end_is_noise_is_not_read_to_its_beginning(tmp_path: Path) -> None:
+    (tmp_path / "noise").write_bytes(os.urandom(1 << 20) + b"\1" * (40 << 20))
+    began = time.process_time()
+
+    assert reading.last_step(str(tmp_path / "noise")) == -1
+    assert time.process_time() - began < 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -238,9 +238,9 @@ async def resume(api: Api, one: JobObject, times: int) -> None:
     await api.patch(_path(one), change, JobObject, meant=Expected(one.metadata.uid))
 
 
-async def scale(api: Api, one: JobObject, replicas: Mapping[str, int]) -> None:
-    """Changes how many replicas roles have; the roles are named as in labels."""
-    change = {"spec": _scaled(one, replicas)}
+async def scale(api: Api, one: JobObject, replicas: Mapping[str, int], gone: Collection[str] = ()) -> None:
+    """Changes how many replicas roles have, and takes roles away; they are named as in labels."""
+    change = {"spec": scaled(one, replicas, gone)}
     await api.patch(_path(one), change, JobObject, meant=Expected(one.metadata.uid))
 
 
@@ -334,7 +334,8 @@ async def _create_map(api: Api, body: Object) -> bool:
     return True
 
 
-def _scaled(one: JobObject, replicas: Mapping[str, int]) -> Object:
+def scaled(one: JobObject, replicas: Mapping[str, int], gone: Collection[str] = ()) -> Object:
+    """The change of a job's spec for other numbers of replicas."""
     spec: Object = msgspec.json.decode(one.spec)
     if one.kind == Kind.BATCH:
         (count,) = replicas.values()
@@ -344,22 +345,22 @@ def _scaled(one: JobObject, replicas: Mapping[str, int]) -> Object:
     field = kinds.module(Kind(one.kind)).SPECS
     specs: Object = spec.get(field) or {}
     written = {name.lower(): name for name in specs}
-    changed = {
+    changed: Object = {
         written[role]: {"replicas": count}
         for role, count in replicas.items()
         if role in written and specs[written[role]].get("replicas") != count
     }
-    return {field: changed | _come_and_gone(specs, written, replicas)}
+    # Only what a script's ranks do without: a template that a user wrote stays, with no replicas.
+    left_out = {written[role]: None for role in gone if role in written}
+    return {field: changed | _workers(specs, written, replicas) | left_out}
 
 
-def _come_and_gone(specs: Object, written: Mapping[str, str], replicas: Mapping[str, int]) -> Object:
-    """The workers of a script beside its first rank: without any the role is left out, and is made alike."""
-    others, first = replicas.get("worker"), written.get("master")
-    if first is None or others is None:
+def _workers(specs: Object, written: Mapping[str, str], replicas: Mapping[str, int]) -> Object:
+    """The workers of a script that had only its first rank: they are made like that one."""
+    first = written.get("master")
+    if first is None or "worker" in written or "worker" not in replicas:
         return {}
-    if "worker" not in written:
-        return {"Worker": {**specs[first], "replicas": others}}
-    return {written["worker"]: None} if others == 0 else {}
+    return {"Worker": {**specs[first], "replicas": replicas["worker"]}}
 
 
 async def _listed(api: Api, kind: Kind, version: str, namespace: str, **query: str) -> tuple[JobObject, ...]:
