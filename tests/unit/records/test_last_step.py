@@ -44,7 +44,7 @@ def test_the_last_step_is_found_before_a_large_record(tmp_path: Path, size: int)
     recorder = Recorder(str(tmp_path), 0, 0, _tell)
     for step in range(1000):
         recorder.scalars(step, {"loss": 0.5})
-    recorder.record(Image(999, 1.0, "samples", 1, 1, os.urandom(size)))
+    recorder.text(999, "samples", "\3" * size)
 
     (file,) = reading.files(str(tmp_path))
 
@@ -53,9 +53,9 @@ def test_the_last_step_is_found_before_a_large_record(tmp_path: Path, size: int)
     assert reading.last_step(file.path) == 999
 
 
-def test_a_file_of_which_the_end_is_noise_is_not_read_to_its_beginning(tmp_path: Path) -> None:
-    (tmp_path / "noise").write_bytes(os.urandom(1 << 20) + b"\1" * (40 << 20))
-    began = time.process_time()
+def test_what_looks_like_scalars_everywhere_is_not_checked_for_ever(tmp_path: Path) -> None:
+    # 60 000 values at every other place of the file: to check them all would take minutes.
+    frame = b"\0\0\0\0" + (20 + 12 * 60_000).to_bytes(4, "little") + b"\3\0" + (60_000).to_bytes(2, "little")
+    (tmp_path / "hostile").write_bytes((frame + b"\1\1\1\1") * 200_000)
 
-    assert reading.last_step(str(tmp_path / "noise")) == -1
-    assert time.process_time() - began < 20
+    assert reading.last_step(str(tmp_path / "hostile")) == -1

@@ -131,6 +131,17 @@ def step_of(payload: bytes) -> Optional[int]:
         return None
 
 
+SCALARS_BEGIN = _HEAD.pack(_SCALARS, 0)[:2]
+"""The first bytes of the payload of scalars."""
+LARGEST_SCALARS = _HEAD.size + _STEP_AND_TIME.size + 12 * _MOST_NAMES
+
+
+def is_length_of_scalars(payload: bytes, length: int) -> bool:
+    """Whether scalars that begin so have that length, which their number alone decides."""
+    count = _HEAD.unpack_from(payload)[1]
+    return bool(count > 0 and length == _HEAD.size + _STEP_AND_TIME.size + 12 * count)
+
+
 def is_scalars(payload: bytes) -> bool:
     return payload[:1] == _SCALARS_BYTE
 

@@ -8,10 +8,24 @@ import stat
 import zlib
 from typing import Iterator, List, NamedTuple, Tuple
 
-from .layout import ALIGNMENT, FRAME, LARGEST, MAGIC, Decoder, Record, is_large, step_of
+from .layout import (
+    ALIGNMENT,
+    FRAME,
+    LARGEST,
+    LARGEST_SCALARS,
+    MAGIC,
+    SCALARS_BEGIN,
+    Decoder,
+    Record,
+    is_large,
+    is_length_of_scalars,
+    step_of,
+)
 
 _BLOCK = 1 << 20
 _TAIL = 1 << 16
+_FARTHEST = 1 << 26
+"""Bytes before the end of a file in which its last step is looked for."""
 _NAME = re.compile(r"([0-9]+)-([0-9]+)(?:-([0-9]+))?\.records")
 
 
@@ -126,7 +140,7 @@ def frames(fd: int, offset: int) -> Iterator[Tuple[bytes, int]]:
 
 
 def last_step(path: str) -> int:
-    """The last step whose numbers are in a file, or -1; only the end of the file is read."""
+    """The last step whose numbers are in a file, or -1; not much more than the end of the file is read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -137,7 +151,8 @@ def last_step(path: str) -> int:
         end = _end_of_content(fd)
         begin = max(len(MAGIC), end - _TAIL)
         begin -= begin % ALIGNMENT
-        return max(_steps(os.pread(fd, end - begin + _TAIL, begin)), default=-1)
+        found = max(_steps(os.pread(fd, end - begin + _TAIL, begin)), default=-1)
+        return found if found >= 0 else _last_step_before(fd, begin)
     except OSError:
         return -1
     finally:
@@ -169,3 +184,36 @@ def _steps(data: bytes) -> Iterator[int]:
         if step is not None:
             yield step
         at = end + -end % ALIGNMENT
+
+
+def _last_step_before(fd: int, end: int) -> int:
+    """The last step before some place: an image that was reported last can be longer than any tail."""
+    spent, farthest = 0, end - _FARTHEST
+    while end > len(MAGIC) and end > farthest:
+        begin = max(0, end - _BLOCK)
+        data = os.pread(fd, end - begin + FRAME.size + LARGEST_SCALARS, begin)
+        found = -1
+        for payload in _likely(data, end - begin):
+            checksum, length = FRAME.unpack_from(data, payload - FRAME.size)
+            spent += length
+            if spent > _FARTHEST:
+                return found  # made to look like scalars everywhere
+            content = data[payload : payload + length]
+            if zlib.crc32(content) == checksum:
+                step = step_of(content)
+                found = max(found, -1 if step is None else step)
+        if found >= 0:
+            return found
+        end = begin
+    return -1
+
+
+def _likely(data: bytes, limit: int) -> Iterator[int]:
+    """Where in a piece of a file the payload of scalars seems to begin: looked for as quickly as can be."""
+    at = data.find(SCALARS_BEGIN, FRAME.size)
+    while 0 <= at < limit + FRAME.size:
+        if at % ALIGNMENT == 0 and at + ALIGNMENT <= len(data):
+            _, length = FRAME.unpack_from(data, at - FRAME.size)
+            if at + length <= len(data) and is_length_of_scalars(data[at : at + ALIGNMENT], length):
+                yield at
+        at = data.find(SCALARS_BEGIN, at + 1)
