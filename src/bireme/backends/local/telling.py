@@ -18,7 +18,7 @@ _EARLY = 2.0
 
 
 class Telling:
-    """Reads what was told, once for each replica that ended, and how far once for each attempt."""
+    """Reads what was told, once for each replica that ended, and how far at each one that failed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,7 +34,8 @@ class Telling:
         return replace(replica, told=self._told[replica.uid])
 
     def _look(self, replica: Replica, began: float) -> Told:
-        if replica.attempt not in self._far:
+        # One that ended well may have done so long ago; the others have come farther since.
+        if replica.phase is ReplicaPhase.FAILED or replica.attempt not in self._far:
             self._far[replica.attempt] = self._how_far(replica.attempt)
         far = self._far[replica.attempt]
         report = reports.one(self._folder, replica.name, replica.attempt)
