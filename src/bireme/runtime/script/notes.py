@@ -6,12 +6,14 @@ import contextlib
 import os
 import re
 import time
-from typing import NamedTuple, Optional
+from typing import Dict, NamedTuple, Optional, Tuple
 
 _WHERE = "checkpoints.at"
 _LONGEST = 65536
 _SAVED = "checkpoints.last"
 _LAST_WORDS = "BIREME_LAST_WORDS"
+_IN_ORDER = ("asked", "trainer", "time", "step", "saved")
+_HEAD = re.compile(r"bireme-report((?: (?:asked|trainer|time|step|saved)=[^ ]*)*)(.*)")
 _NOTED = re.compile(r"([0-9]{1,9}) ([0-9]{1,18}) ([0-9]{1,12}(?:\.[0-9]+)?)\n")
 
 
@@ -76,14 +78,27 @@ def tell_far(**far: int) -> None:
     if not words:
         return
     with contextlib.suppress(OSError):
-        known = {"asked": "1"}
-        if os.path.exists(words):
-            with open(words, encoding="utf-8", errors="replace") as opened:
-                head, *told = opened.readline(_LONGEST).split() or [""]
-            if head == "bireme-report":
-                known.update(one.partition("=")[::2] for one in told)
-        known.update((name, str(value)) for name, value in far.items())
-        line = " ".join(f"{name}={known[name]}" for name in ("asked", "step", "saved") if name in known)
+        head, rest, below = _last_words(words)
+        for name, value in far.items():
+            head[name] = str(value)
+        known = [f"{name}={head[name]}" for name in _IN_ORDER if name in head]
         # In place: it is a mount, which nothing can be renamed onto.
-        with open(words, "w", encoding="utf-8") as opened:
-            opened.write(f"bireme-report {line}\n")
+        with open(words, "w", encoding="utf-8", errors="surrogateescape") as opened:
+            opened.write(f"bireme-report {' '.join(known)}{rest}\n{below}")
+
+
+def _last_words(path: str) -> Tuple[Dict[str, str], str, str]:
+    """What stands there: the first words of the first line, what follows in it, and what is below.
+
+    A save may end after the error of its script was written down, which must stay.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as opened:
+            first, _, below = opened.read(_LONGEST).partition("\n")
+    except FileNotFoundError:
+        first = below = ""
+    told = _HEAD.fullmatch(first)
+    if told is None:
+        return {"asked": "1"}, "", ""
+    pairs = (one.partition("=") for one in told[1].split())
+    return {"asked": "1", **{name: value for name, _, value in pairs}}, told[2], below

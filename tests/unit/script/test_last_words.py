@@ -1,0 +1,51 @@
+"""What a pod says last keeps the error of its script, whatever a save that ends later adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bireme.backends.kubernetes import lastwords
+from bireme.runtime.script import notes
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BIREME_LAST_WORDS", str(tmp_path / "log"))
+    return tmp_path / "log"
+
+
+def test_a_save_that_ends_after_the_error_does_not_wipe_it(words: Path) -> None:
+    text = "Traceback (most recent call last):\n  step=1 saved=2\r\nValueError: the labels are wrong\n"
+    words.write_text(f"bireme-report asked=1 time=12.5 step=7 place=train.py:3 step=1\n{text}", newline="")
+
+    notes.tell_far(saved=6)
+
+    assert words.read_bytes().decode() == (
+        f"bireme-report asked=1 time=12.5 step=7 saved=6 place=train.py:3 step=1\n{text}"
+    )
+    told = lastwords.told(words.read_text())
+    assert (told.type, told.message, told.step, told.saved) == ("ValueError", "the labels are wrong", 7, 6)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "bireme-report asked=1 saved=6\n"),
+        ("bireme-report asked=1 step=7\n", "bireme-report asked=1 step=7 saved=6\n"),
+        ("bireme-report asked=1 saved=5 lost\nstep 3\n", "bireme-report asked=1 saved=6 lost\nstep 3\n"),
+        ("bireme-report asked=0 trainer=lightning\n", "bireme-report asked=0 trainer=lightning saved=6\n"),
+        (
+            "bireme-report asked=1 time=1.5 status=3 type=Error place=a.py:1 time=2\nError\n",
+            "bireme-report asked=1 time=1.5 saved=6 status=3 type=Error place=a.py:1 time=2\nError\n",
+        ),
+    ],
+)
+def test_only_how_far_it_came_is_changed(words: Path, before: str, after: str) -> None:
+    if before:
+        words.write_text(before)
+
+    notes.tell_far(saved=6)
+
+    assert words.read_text() == after
