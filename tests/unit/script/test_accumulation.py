@@ -181,3 +181,24 @@ def test_a_sparse_gradient_that_cannot_be_saved_is_told_once_and_ends_nothing(
     assert len(said) == 1
     assert "model['weight']" in said[0]
     assert [one.step for one in keeping.listed(str(tmp_path / "checkpoints"))] == [0, 1, 2]
+
+
+def test_a_gradient_that_has_no_version_ends_no_training_and_is_saved(tmp_path: Path) -> None:
+    layer = torch.nn.Linear(2, 1, bias=False)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5)
+    with opened(tmp_path, every=1) as run:
+        run.restore(layer=layer, optimizer=optimizer)
+        before = layer.weight.detach().clone()
+        with torch.inference_mode():
+            layer.weight.grad = torch.ones(1, 2)
+
+        optimizer.step()
+        run.save(0, layer=layer, optimizer=optimizer)
+
+        assert torch.equal(layer.weight, before - 0.5)
+    again = torch.nn.Linear(2, 1, bias=False)
+    with opened(tmp_path) as run:
+        run.restore(layer=again, optimizer=torch.optim.SGD(again.parameters(), lr=0.5))
+
+    assert torch.equal(again.weight, layer.weight)
+    assert torch.equal(again.weight.grad, torch.ones(1, 2))

@@ -61,15 +61,22 @@ def _mark(optimizer: Any, *_: Any) -> None:
         return  # unmarked ones are saved, which is never wrong
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            gradient = parameter.grad
-            if gradient is not None:
-                inner = getattr(gradient, "_local_tensor", gradient)
-                setattr(inner, _MARK, inner._version)
+            # Within the step of the user's own training, which it must never end.
+            try:
+                gradient = parameter.grad
+                if gradient is not None:
+                    inner = getattr(gradient, "_local_tensor", gradient)
+                    setattr(inner, _MARK, inner._version)
+            except Exception:  # such as an inference tensor, which has no version
+                continue
 
 
 def _is_used(gradient: Any) -> bool:
     inner = getattr(gradient, "_local_tensor", gradient)
-    return bool(getattr(inner, _MARK, None) == inner._version)
+    try:
+        return bool(getattr(inner, _MARK, None) == inner._version)
+    except Exception:
+        return False  # what is not known to be used is saved
 
 
 def _parameters(of: Mapping[str, Any]) -> Iterator[Tuple[str, str, Any]]:
