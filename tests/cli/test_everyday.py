@@ -28,7 +28,7 @@ REPORTS = """
 
 
 def _ends(cli: Cli, *names: str) -> None:
-    """Runs a job of each name to its end; the last one is the newest."""
+    """Runs a job of each name to its end."""
     cli.write("done.py", scripts.ALONE)
     cli.write("jobs.yaml", "---\n".join(f"script: done.py\nname: {name}\n" for name in names))
     done = cli("run", "-f", "jobs.yaml")
@@ -209,13 +209,16 @@ def test_rm_ended_removes_all_that_ended_and_nothing_else(cli: Cli) -> None:
 
 
 def test_rm_ended_can_be_narrowed(cli: Cli) -> None:
-    _ends(cli, "one", "two", "three")
+    for name in ("one", "two", "three"):  # jobs of one file end in any order
+        _ends(cli, name)
     Path(cli.home, "runs", "two", "1", "logs", "large").write_bytes(bytes(3 << 20))
 
     assert "removed 1 ended job (" in cli("rm", "--ended", "--yes", "--larger", "2Mi").err
     assert "removed 1 ended job (" in cli("rm", "--ended", "--yes", "--keep", "1").err
     assert cli.runs() == ["three#1"]
     assert cli("rm", "--older", "1d").status == 2
+    refused = cli("rm", "--keep", "0", "three")
+    assert (refused.status, "--keep is for --ended" in refused.err) == (2, True), refused.err
     assert cli("rm", "--ended", "three").status == 2
     assert cli("rm", "--ended", "--on", "kubernetes").status == 2
 

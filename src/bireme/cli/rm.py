@@ -37,7 +37,8 @@ def command(
     bireme rm --ended
     bireme rm --ended --older 7d --keep 20
     """
-    narrowed = [name for name, value in (("older", older), ("keep", keep), ("larger", larger)) if value]
+    given = {"older": older, "keep": keep, "larger": larger}
+    narrowed = [name for name, value in given.items() if value is not None]
     if ended and names:
         raise errors.BadInput(f"both --ended and {names[0]} are given", hint="give names, or --ended")
     if not ended and narrowed:
