@@ -29,9 +29,25 @@ def ranks(found: Place) -> tuple[str, int, int, int, int]:
             id="torchrun",
         ),
         pytest.param(
-            {"NODE_RANK": "0", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1234"},
+            {
+                "NODE_RANK": "0",
+                "LOCAL_RANK": "1",
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": "1234",
+            },
             ("lightning", 1, 2, 1, 2),
             id="a process that Lightning started",
+        ),
+        pytest.param(
+            {"NODE_RANK": "0", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "node-0"},
+            ("nothing", 0, 1, 0, 1),
+            id="a process that Lightning started on the first of several nodes",
+        ),
+        pytest.param(
+            {"NODE_RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "node-0"},
+            ("nothing", 0, 1, 0, 1),
+            id="a process that Lightning started on the second of several nodes",
         ),
         pytest.param({"RANK": "1", "WORLD_SIZE": "2"}, ("torchrun", 1, 2, 0, 1), id="a pod of a PyTorchJob"),
         pytest.param(

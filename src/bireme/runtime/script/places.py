@@ -38,6 +38,8 @@ _SHARED = (
     "SLURM_JOB_ID",
     "SLURM_RESTART_COUNT",
 )
+# Where the first rank listens if all of them are on this machine.
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _TRAINING_ROLES = ("chief", "master", "worker")
 # Steps of Slurm that are not an `srun`: the batch script itself, an interactive shell, and the like.
 _SLURM_SPECIAL_STEPS = 0xFFFFFFF0
@@ -118,8 +120,9 @@ def _launched(environ: Environ) -> Tuple[str, Ranks]:
         here, total = _number(environ, "SLURM_PROCID"), _number(environ, "SLURM_NTASKS")
         if here is not None and total is not None:
             return "slurm", (here, total, *_local(environ, "SLURM_LOCALID", ""))
-    if environ.get("NODE_RANK") == "0":
+    if environ.get("NODE_RANK") == "0" and environ.get("MASTER_ADDR") in _LOOPBACK:
         # A process that Lightning has started beside its first one: it is told nothing else of its rank.
+        # With several nodes the size is that of all, and how many are on this one nobody says.
         here, total = _number(environ, "LOCAL_RANK"), _number(environ, "WORLD_SIZE")
         if here is not None and total is not None and 0 <= here < total:
             return "lightning", (here, total, here, total)
