@@ -21,7 +21,10 @@ from tests.unit.checkpoints.test_ranks import ranks, save
 
 HASTY = Patience(when_awaited=0.2, to_choose=0.5, to_choose_nothing=0.2, heartbeat=0.1, silence=0.6)
 
-LIVELY = Patience(when_awaited=0.2, heartbeat=0.1)
+LIVELY = Patience(to_begin=600.0, when_awaited=0.2, heartbeat=0.1)
+
+
+UNHURRIED = Patience(to_begin=600.0, when_awaited=600.0)
 
 
 def choices(where: Path) -> list[str]:
@@ -135,7 +138,8 @@ def test_a_rank_that_restored_something_else_than_rank_0_is_ended(tmp_path: Path
     with ranks(tmp_path, 2) as gang:
         save(gang, 10)
         save(gang, 20)
-    with ranks(tmp_path, 2, heard, attempt=1) as gang:
+    # Rank 1 looks for as long as it takes until it has seen two heartbeats of rank 0.
+    with ranks(tmp_path, 2, heard, attempt=1, patience=UNHURRIED) as gang:
         (tmp_path / "step-000000020").rename(tmp_path / "aside")
         gang[0].restore({})
         gang[1].restore({})
