@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from bireme.runs import machine
 from tests.cli import scripts
 from tests.cli.commands import Cli, until
 
@@ -152,3 +153,23 @@ def test_two_ranks_of_a_script_cannot_be_scaled_to_one(cli: Cli) -> None:
     assert (refused.status, "at least 1 rank" in refused.err) == (2, True), refused.err
     refused = cli("scale", name, "master=2")
     assert (refused.status, f"bireme scale {name} 2" in refused.err) == (2, True), refused.err
+
+
+def test_scaling_up_without_room_does_not_stop_what_runs(cli: Cli) -> None:
+    half = f"{machine.capacity().cpu // 2}m"
+    cli.write("train.py", GANG)
+    for name in ("other", "job"):
+        cli.detached("train.py", "--name", name, "--cpu", half)
+        until(f"{name} runs", lambda name=name: _shown(cli, name)["phase"] == "Running")  # type: ignore[misc]
+
+    refused = cli("scale", "job", "2")
+
+    assert refused.status == 2
+    assert "job would stop and wait if it had 2 ranks: it needs " in refused.err
+    assert "held by other (" in refused.err
+    assert "bireme stop job, then scale and resume it" in refused.err
+    shown = _shown(cli, "job")
+    assert (shown["phase"], shown["attempt"], shown["total"]) == ("Running", 0, 1)
+    for words in (("stop", "job"), ("scale", "job", "2"), ("resume", "job")):
+        assert cli(*words).status == 0
+    until("it waits in the queue", lambda: _shown(cli, "job")["phase"] == "Queued")

@@ -28,9 +28,10 @@ from bireme.backends.local.supplies import Supplies
 from bireme.core import admit, wiring
 from bireme.engine import guard
 from bireme.model.decisions import Demand
-from bireme.model.job import Job, members
+from bireme.model.job import Job, Unit, members
 from bireme.runs import directory, machine
 from bireme.runs.directory import RunDirectory
+from bireme.runs.ledger import Ledger
 from bireme.runs.records import Context, Desired, References
 
 LINGER = 30.0
@@ -118,6 +119,15 @@ def require_room(job: Job, hint: str) -> None:
         raise errors.NoRoom(
             f"{job.kind} {job.name} can never fit on this machine: it {impossible}", hint=hint
         )
+
+
+def lack_now(run: RunDirectory, job: Job) -> str:
+    """What a gang that runs would wait for if it began anew as this job; nothing where none would stop."""
+    ledger = Ledger(run.home, gpus.capacity)
+    runs_now = any(one.run == run.id for one in ledger.holders())
+    if job.unit is not Unit.GANG or not runs_now:
+        return ""
+    return ledger.lack(run.id, _demands(job), time.time())
 
 
 def submit(home: Path, order: Order) -> Submitted:

@@ -105,6 +105,15 @@ class Ledger:
         self._wake(woken)
         return answer
 
+    def lack(self, run: RunId, demands: tuple[Demand, ...], now: float) -> str:
+        """Says what the run would wait for if its next attempt asked for this now; nothing is claimed."""
+        capacity = self._capacity()
+        fitting, _ = admit.capped(capacity, demands)
+        ahead = [Want(str(one.run), one.since, one.demands) for one in self.queue() if one.run != run]
+        held = [one.held for one in self.holders()]
+        verdict = admit.decide(capacity, held, [*ahead, Want(str(run), now, fitting)], now)
+        return verdict.waiting.get(str(run), "")
+
     def release(self, run: RunId) -> None:
         """Ends the run's claim and its place in the queue, and wakes those who wait."""
         woken: list[RunId] = []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bireme import errors
 from bireme.engine import control, submit
 from bireme.engine.submit import Order
+from bireme.model.job import Job
 from bireme.model.status import Phase
 from bireme.runs import attendance, checkpoints, directory, machine, records
 from bireme.runs.directory import RunDirectory
@@ -212,8 +213,21 @@ class LocalJob:
         phase = self.run.status().phase
         changed = scales.resized(self.id, self.run.desired().job, replicas, phase)
         submit.require_room(changed, f"ask for fewer; `bireme show {self.id}` says what each asks for")
+        self._require_room_now(changed)
         control.resize(self.run, lambda job: scales.resized(self.id, job, replicas, phase))
         return self.view()
+
+    def _require_room_now(self, changed: Job) -> None:
+        """A gang begins anew to have another size; it must not stop in order to wait for room."""
+        lack = submit.lack_now(self.run, changed)
+        if lack:
+            id = viewing.id_of(self.run)
+            what = "ranks" if scales.counts_ranks(changed) else "replicas"
+            raise errors.BadInput(
+                f"{id} would stop and wait if it had {changed.total} {what}: it {lack}",
+                hint="it goes on as it is; make room first. To let it wait all the same: "
+                f"bireme stop {id}, then scale and resume it",
+            )
 
     def remove(self) -> None:
         try:
