@@ -71,7 +71,7 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
     names = frozenset(member.name for member in wanted)
     before = status
     status, new = losses.count(job, status, observation, names)
-    status = retrying.note(job, before, status, observation, new)
+    status = retrying.note(job, before, status, observation, new, now)
     view = restart.View(job, status, observation, wanted, new, retrying.is_new(before, status))
     lost = restart.lost_for_good(view)
     tally = outcome.tally(job, status, observation, lost)
@@ -83,7 +83,7 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
         verdict = Failed(in_vain)
     end = _end(job, status, observation, verdict, now)
     if end is not None:
-        if limits.is_out_of_time(job, status, now) or not new.crashes:
+        if limits.is_out_of_time(job, status, now) or status.crashes == before.crashes:
             status = replace(status, blame=None)  # It was not a crash that ended it.
         return _finish(job, status, tally, end, observation, now)
 

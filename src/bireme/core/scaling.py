@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.core import conditions
+from bireme.core import conditions, retrying
 from bireme.core.suspend import next_attempt
 from bireme.model.decisions import Decision, Event, EventType, Start
 from bireme.model.job import Job, Unit
@@ -35,7 +35,8 @@ def is_changed(job: Job, status: Status) -> bool:
 def begin_anew(job: Job, status: Status, now: float) -> tuple[Status, Event]:
     """Let the job go on with its next attempt at its new size."""
     text = f"job {job.name} is restarting because it was scaled: {_difference(job, status)}."
-    status = replace(next_attempt(job, status), retries={}, refusal=None)
+    # What the gang did at its old size tells nothing of the new one.
+    status = replace(next_attempt(job, retrying.aged(status, now)), retries={}, refusal=None, blame=None)
     status = replace(status, wished=status.attempt)
     reason = f"{job.kind}Scaled"
     status = conditions.add(status, job, ConditionType.RESTARTING, text, now, reason)

@@ -97,6 +97,8 @@ class Progress(Struct, frozen=True, omit_defaults=True):
     saved: int = -1
     crashes: int = 0
     evictions: int = 0
+    lasted: bool = False
+    """Everybody of an attempt ran for long: it had begun, whether it told of steps or not."""
 
 
 class Status(Struct, frozen=True, omit_defaults=True):

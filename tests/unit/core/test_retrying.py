@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from bireme.model.job import Job, Restart, RunPolicy, Unit
@@ -11,6 +12,7 @@ from bireme.model.status import Blame, Phase, Progress, Status
 from tests.unit.core.world import World, at_work, crashed, evicted, running, succeeded, workers
 
 SYNTAX = Told("SyntaxError", "invalid syntax")
+MISSING = Told("ModuleNotFoundError", "No module named 'flash_attn'", "train.py:1")
 VALUE = Told("ValueError", "no", "train.py:3", time=5.0)
 PEER = Told("RuntimeError", "Connection closed by peer", "train.py:9", time=4.0)
 
@@ -191,3 +193,132 @@ def test_a_status_of_an_earlier_version_is_understood() -> None:
     assert (old.blame, old.progress) == (None, Progress())
     assert msgspec.json.decode(msgspec.json.encode(old), type=Status) == old
     assert Blame("a", "worker", 0, 0).signature == ""
+
+
+def test_the_echo_of_an_eviction_is_not_the_first_of_two_equal_errors() -> None:
+    world = at_work(gang())
+    world.look(evicted("worker-1"), fell("worker-0", VALUE), at=10.0)
+    world.look(at=10.0)
+    world.look(running("worker-0", attempt=1), running("worker-1", attempt=1), at=10.0)
+    assert (world.status.crashes, world.status.evictions) == (0, 1)
+
+    look(world, fell("worker-0", VALUE, attempt=1), at=20.0)
+
+    assert (world.phase(), world.status.crashes) == (Phase.RESTARTING, 1)
+
+
+def test_an_eviction_with_its_echo_between_two_equal_errors_does_not_make_them_differ() -> None:
+    world = at_work(gang())
+    lose(world, fell("worker-1", VALUE))
+    world.look(evicted("worker-1", attempt=1), fell("worker-0", PEER, attempt=1), at=15.0)
+    world.look(at=15.0)
+    world.look(running("worker-0", attempt=2), running("worker-1", attempt=2), at=15.0)
+
+    look(world, fell("worker-1", VALUE, attempt=2), at=20.0)
+
+    assert world.phase() is Phase.FAILED
+
+
+def test_too_many_evictions_are_not_blamed_on_their_echo() -> None:
+    job = gang()
+    world = at_work(replace(job, policy=replace(job.policy, eviction_limit=0)))
+
+    world.look(evicted("worker-1"), fell("worker-0", VALUE), at=10.0)
+
+    assert (world.phase(), world.status.blame) == (Phase.FAILED, None)
+
+
+def test_a_job_that_has_trained_is_not_ended_by_one_module_that_is_missing() -> None:
+    world = at_work(gang())
+    lose(world, fell("worker-1", replace(PEER, step=500_000, saved=499_000)))
+
+    look(world, fell("worker-1", MISSING, attempt=1), at=20.0)
+
+    assert (world.phase(), world.status.attempt) == (Phase.RESTARTING, 2)
+
+
+def test_a_rank_that_has_run_for_long_had_begun_although_nobody_tells_of_steps() -> None:
+    world = at_work(gang())
+
+    look(world, fell("worker-1", MISSING), at=2000.0)
+
+    assert (world.phase(), world.status.attempt) == (Phase.RESTARTING, 1)
+
+
+def test_a_job_of_which_an_attempt_ran_for_long_is_not_ended_by_one_module_that_is_missing() -> None:
+    world = at_work(gang())
+    lose(world, fell("worker-1", PEER), at=2000.0)
+
+    lose(world, fell("worker-1", MISSING, attempt=1), at=2010.0)
+    assert (world.phase(), world.status.attempt) == (Phase.RUNNING, 2)
+
+    look(world, fell("worker-1", MISSING, attempt=2), at=2020.0)
+    assert world.phase() is Phase.FAILED
+
+
+def test_a_job_that_ran_for_long_before_it_was_put_aside_has_begun() -> None:
+    world = at_work(gang())
+    world.suspend()
+    world.look(running("worker-0"), running("worker-1"), at=2000.0)
+    world.look(at=2001.0)
+    world.suspend(False)
+    world.look(at=2002.0)
+    world.look(running("worker-0", attempt=1), running("worker-1", attempt=1), at=2003.0)
+
+    look(world, fell("worker-1", MISSING, attempt=1), at=2004.0)
+
+    assert (world.phase(), world.status.attempt) == (Phase.RESTARTING, 2)
+
+
+@pytest.mark.parametrize("code", [137, 139])
+def test_the_survivors_echo_does_not_take_the_blame_from_who_was_killed(code: int) -> None:
+    world = at_work(gang())
+    for attempt in range(2):
+        killed = fell("worker-1", Told(), attempt=attempt, code=code)
+        at = 10.0 + 10 * attempt
+        world.look(killed, fell("worker-0", VALUE, attempt=attempt), at=at)
+        assert world.status.blame is not None
+        assert world.status.blame.replica == "mnist-worker-1"
+        world.look(at=at)
+        world.look(running("worker-0", attempt=attempt + 1), running("worker-1", attempt=attempt + 1), at=at)
+
+    assert (world.phase(), world.status.attempt) == (Phase.RUNNING, 2)
+
+
+def test_who_ran_out_of_memory_is_to_blame_whatever_it_told() -> None:
+    world = at_work(gang())
+
+    killed = replace(fell("worker-1", Told(), code=1), reason="OOMKilled")
+    world.look(killed, fell("worker-0", VALUE), at=10.0)
+
+    assert world.status.blame is not None
+    assert world.status.blame.replica == "mnist-worker-1"
+
+
+def test_who_ended_without_a_word_may_be_why_the_others_failed_the_same_way_again() -> None:
+    world = at_work(gang())
+    lose(world, fell("worker-0", VALUE))
+
+    world.look(fell("worker-0", VALUE, attempt=1), fell("worker-1", Told(), attempt=1, code=134), at=20.0)
+
+    assert (world.phase(), world.status.attempt) == (Phase.RESTARTING, 2)
+
+
+def test_who_does_not_train_cannot_know_that_the_others_got_no_further() -> None:
+    world = at_work(gang())
+    for attempt in range(2):
+        lost = replace(fell("worker-1", VALUE, attempt=attempt), role="evaluator")
+        lose(world, lost, at=10.0 + 10 * attempt)
+
+    assert (world.phase(), world.status.attempt) == (Phase.RUNNING, 2)
+
+
+def test_what_a_script_says_cannot_write_into_the_terminal_of_its_reader() -> None:
+    world = at_work(gang())
+
+    told = Told("SyntaxError", "\x1b]0;owned\x07\x1b[2J")
+    decision = world.look(fell("worker-1", told), running("worker-0"), at=10.0)
+
+    said = [one.message for one in (*world.status.conditions, *decision.events)]
+    assert all("\x1b" not in one and "\x07" not in one for one in said)
+    assert any("owned" in one for one in said)

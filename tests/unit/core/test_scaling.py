@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from bireme.model.decisions import Admit, Stop
 from bireme.model.job import Restart, RunPolicy, Unit
+from bireme.model.replicas import Told
 from bireme.model.status import ConditionType, Phase
 from tests.unit.core.world import (
     World,
@@ -108,3 +111,18 @@ def test_replicas_that_are_restarted_one_by_one_are_joined_by_more() -> None:
     decision = world.look(*BOTH, at=10.0)
 
     assert (starts(decision), stops(decision), world.status.attempt) == (["worker-2"], [], 0)
+
+
+def test_an_error_at_the_old_size_is_not_the_first_of_two_at_the_new_one() -> None:
+    world = at_work(workers(2, Restart.NEVER, unit=Unit.GANG, policy=RunPolicy(backoff_limit=3)))
+    told = Told("ValueError", "batch does not divide", "train.py:3")
+    world.look(replace(crashed("worker-1"), told=told), running("worker-0"), at=10.0)
+    world.look(at=10.0)
+    world.look(running("worker-0", attempt=1), running("worker-1", attempt=1), at=10.0)
+    world.scale("worker", 3)
+    world.look(running("worker-0", attempt=1), running("worker-1", attempt=1), at=11.0)
+    world.look(at=12.0)
+
+    world.look(replace(crashed("worker-1", attempt=2), told=told), running("worker-0", attempt=2), at=20.0)
+
+    assert (world.phase(), world.status.attempt) == (Phase.RESTARTING, 3)
