@@ -2,7 +2,8 @@
 
 What a rank tells of its end comes with its replica. An attempt that got further than every one before it
 has earned its budget anew; one that fell just as the last one did, and got no further, has shown that trying
-again is in vain. Where nobody tells of steps, an attempt that ran for long has got somewhere. Only gangs are judged so: elsewhere the restart policy of each role is the user's own.
+again is in vain. Where nobody tells of steps, an attempt that ran for long has got somewhere. Only gangs are
+judged so: elsewhere the restart policy of each role is the user's own.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def in_vain(job: Job, before: Status, after: Status, observation: Observation, n
 
 
 def why_no_more(job: Job, status: Status) -> str:
-    """Why a job that failed was not tried again although it had retries left, in a clause; empty if not so."""
+    """Why a job that failed was not tried again although it might have been, in a clause."""
     failed = status.condition(ConditionType.FAILED)
     said = failed.message.removeprefix(f"Job {job.name} has failed ") if failed and failed.status else ""
     if said.startswith(_UNCHANGING):

@@ -13,33 +13,49 @@ import re
 from bireme.model.replicas import Told
 
 _SOURCE = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError")
+_UNREADABLE = (
+    *("FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError"),
+    *("UnicodeDecodeError", "ValueError"),  # bytes that are no text, and zeros in it
+)
+"""What reading the script itself may raise, before anything of it has run; other errors may pass."""
+_OF_A_NODE = re.compile(
+    r"shared object|\.so[.0-9]*: |map segment|static TLS|allocate memory|undefined symbol"
+)
+"""How an ImportError speaks of a library of the machine, which another machine may have."""
 _COMPLAINT = "complaints.Complaint"
 """How the name of our own complaint about a script or a checkpoint ends; one that may pass has another."""
-_EXIT = "SystemExit"
-_USAGE = "2"
-_PARSERS = re.compile(r"(?:^|/)(?:argparse|optparse|docopt|click|typer|fire|absl)(?:\.py|/)")
+_EXITS = ("SystemExit", "FireExit")
+_USAGE = 2
+_NUMBERS = frozenset(str(number) for number in range(256))
+_PARSERS = re.compile(r"(?:^|/)(?:argparse|optparse|click|typer|fire)(?:\.py|/)")
 _RUNPY = re.compile(r"runpy(?:\.py)?>?:[0-9]+$")
 
 _PASSING_TYPES = re.compile(
-    r"(?:^|\.)(?:\w*(?:Connection|Timeout|Unavailable|Throttl|Interrupt)\w*|BrokenPipeError|OSError|IOError|"
-    r"BlockingIOError|gaierror|herror|URLError|HTTPError|Dist\w*Error|NotFinite|Passing)$"
+    r"(?:^|\.)(?:\w*(?:Connection|Timeout|Unavailable|Throttl|Interrupt|Aborted|Cancelled|DeadlineExceeded)\w*|"
+    r"\w*HTTP\w*Error|Horovod\w+|\w*nccl\w*Error|BrokenPipeError|OSError|IOError|BlockingIOError|gaierror|"
+    r"herror|URLError|Dist\w*Error|MemoryError|NotFinite|Passing)$"
 )
 _PASSING_WORDS = re.compile(
-    r"onnect(?:ion|ed|ing)?\b|timed? ?out|imeout|\bgloo\b|\bNCCL\b|\bpeers?\b|\bsocket\b|rendezvous|"
-    r"[Aa]ddress already in use|out of memory|CUDA error|device-side|cuBLAS|cuDNN"
+    r"onnect(?:ion|ed|ing)?\b|timed? ?out|imeout|\bgloo\b|\bNCCL\b|\bnccl\w*Error|\bpeers?\b|\bsocket\b|"
+    r"rendezvous|[Aa]ddress already in use|out of memory|CUDA error|device-side|cuBLAS|cuDNN|[Hh]orovod|"
+    r"\bABORTED\b|\bUNAVAILABLE\b|\bDEADLINE_EXCEEDED\b|\b[Cc]ollective (?:op|comm)|[Rr]ate limit|"
+    r"\b(?:HTTP(?:/[0-9.]+)?|status(?: code)?:?) (?:429|5[0-9][0-9])\b|\b5[0-9][0-9] Server Error|"
+    r"Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time"
 )
 
 
 def is_unchanging(told: Told) -> bool:
     """Whether the error is of those that a program meets in every attempt alike."""
-    name = told.type.rpartition(".")[2]
-    if name == _EXIT or told.type.endswith("FireExit"):
-        wrong_usage = told.message == _USAGE or not told.message.isdecimal()
-        return bool(_RUNPY.search(told.place)) or (wrong_usage and bool(_PARSERS.search(told.place)))
-    if told.type in _SOURCE or told.type.endswith(_COMPLAINT):
+    if _is_exit(told):
+        if _RUNPY.search(told.place):
+            return True
+        return _status(told) == _USAGE and bool(_PARSERS.search(told.place))
+    if told.type in _SOURCE:
+        return not (told.type == "ImportError" and _OF_A_NODE.search(told.message))
+    if told.type.endswith(_COMPLAINT):
         return True
     # Nothing of the program had run: the script itself could not be read.
-    return bool(told.type) and not told.place
+    return told.type in _UNREADABLE and not told.place
 
 
 def signature(told: Told) -> str:
@@ -51,6 +67,17 @@ def signature(told: Told) -> str:
 
 
 def _is_passing(told: Told) -> bool:
-    if told.type.rpartition(".")[2] == _EXIT and told.message.isdecimal() and not is_unchanging(told):
+    if _is_exit(told) and _status(told) is not None and not is_unchanging(told):
         return True  # a status that the program chose; it may mean anything
+    if told.type == "ImportError" and _OF_A_NODE.search(told.message):
+        return True
     return bool(_PASSING_TYPES.search(told.type) or _PASSING_WORDS.search(told.message))
+
+
+def _is_exit(told: Told) -> bool:
+    return told.type.rpartition(".")[2] in _EXITS
+
+
+def _status(told: Told) -> int | None:
+    """The status of an exit; of a report of an earlier version its message, which is one or is not."""
+    return int(told.message) if told.status is None and told.message in _NUMBERS else told.status

@@ -48,6 +48,8 @@ class Told(Struct, frozen=True, omit_defaults=True):
     """The last step of which a checkpoint was saved in the attempt; -1 for none that is known."""
     lost: str = ""
     """What its script could not save although it ended well, as a sentence without its subject."""
+    status: int | None = None
+    """With which a SystemExit ended it, if that was a number."""
 
     @property
     def line(self) -> str:

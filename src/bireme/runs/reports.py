@@ -26,10 +26,13 @@ class ReportedError(Struct, frozen=True):
     time: float
     place: str = "?"
     """File and line; a report of an earlier version does not tell it."""
+    status: int | None = None
+    """With which a SystemExit ended it, if that was a number."""
 
     @property
     def told(self) -> Told:
-        return Told(self.type[:LONGEST], self.message[:LONGEST], self.place[:LONGEST], self.time)
+        place, message = self.place[:LONGEST], self.message[:LONGEST]
+        return Told(self.type[:LONGEST], message, place, self.time, status=self.status)
 
     @property
     def line(self) -> str:

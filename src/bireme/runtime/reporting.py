@@ -49,6 +49,10 @@ _MOST = 200
 _MOST_LOST = 500
 _MOST_WORDS = 3500  # bytes; a kubelet keeps the last 4096 of a termination log
 _LONGEST_PLACE = 200
+_LONGEST_HEAD = 1000
+_LONGEST_TYPE = 200
+_OF_TYPES = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.<>")
+_MOST_STATUS = 2**31
 
 
 class Report:
@@ -74,6 +78,7 @@ class Report:
                 "place": _place(error),
                 "traceback": "" if said else _traceback(error),
                 "time": time.time(),
+                "status": _status(error),
             }
             self.write()
         except Exception:
@@ -106,7 +111,10 @@ class Report:
             text = f"{head}{_far(self._words)}" + (f" lost\n{lost}\n" if lost else "\n")
         else:
             place = " ".join(str(self._error["place"]).split())[-_LONGEST_PLACE:]
-            text = f"{head} time={self._error['time']!r}{_far(self._words)} place={place}\n"
+            head += f" time={self._error['time']!r}{_far(self._words)}"
+            if self._error["status"] is not None:
+                head += f" status={self._error['status']}"
+            text = f"{head} type={_plain(str(self._error['type']))} place={place}\n"
             text += _end_of(_told(self._error), _MOST_WORDS)
         # In place: it is a mount, which nothing can be renamed onto.
         with open(self._words, "w", encoding="utf-8", errors="replace") as file:
@@ -158,7 +166,9 @@ def to_json(value: object) -> str:
         return "{" + ",".join(f"{to_json(str(k))}:{to_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(to_json(item) for item in value) + "]"
-    units = str(value).encode("utf-16-be", "surrogatepass")
+    # Half a pair is no text, and whoever reads it would refuse all of the report.
+    text = str(value).encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
+    units = text.encode("utf-16-be")
     codes = (units[i] << 8 | units[i + 1] for i in range(0, len(units), 2))
     return (
         '"' + "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\u{c:04x}" for c in codes) + '"'
@@ -260,16 +270,37 @@ def _text_of(error: BaseException) -> str:
         return "<exception str() failed>"
 
 
+def _status(error: BaseException) -> Optional[int]:
+    """The number with which a script ended itself, if it did and gave one."""
+    code = error.code if isinstance(error, SystemExit) else None
+    return int(code) if isinstance(code, int) and -_MOST_STATUS <= code < _MOST_STATUS else None
+
+
+def _plain(name: str) -> str:
+    """The name of a type as one word of a line."""
+    return "".join(char if char in _OF_TYPES else "_" for char in name[:_LONGEST_TYPE]) or "_"
+
+
 def _usage(error: SystemExit) -> str:
     """What a parser of options had to say before it ended the script; it raises nothing but the status."""
+    try:
+        return _said(error)
+    except Exception:  # of the script's own parser, or of its words
+        return ""
+
+
+def _said(error: SystemExit) -> str:
+    shown: object = error.__context__  # click's, which exits while it handles its own error, or after that
     trace = error.__traceback__
     while trace is not None:
-        code = trace.tb_frame.f_code
+        code, names = trace.tb_frame.f_code, trace.tb_frame.f_locals
         if code.co_name == "error" and os.path.basename(code.co_filename) in ("argparse.py", "optparse.py"):
-            said = trace.tb_frame.f_locals.get("message", trace.tb_frame.f_locals.get("msg"))
+            said = names.get("message", names.get("msg"))
             return said if isinstance(said, str) else ""
+        if code.co_name == "main" and code.co_filename.endswith("click/core.py"):
+            shown = shown or getattr(names.get("report"), "__self__", None)
         trace = trace.tb_next
-    tell = getattr(error.__context__, "format_message", None)  # click's
+    tell = getattr(shown, "format_message", None)
     return str(tell()) if callable(tell) else ""
 
 
@@ -291,7 +322,7 @@ def _far(words: str) -> str:
     """How far the script had come, as it stands in its last words already."""
     try:
         with open(words, encoding="utf-8", errors="replace") as file:
-            first = file.readline(_LONGEST_PLACE)
+            first = file.readline(_LONGEST_HEAD)
     except OSError:
         return ""
     if not first.startswith("bireme-report "):
