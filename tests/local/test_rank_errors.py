@@ -84,7 +84,7 @@ def test_an_error_that_click_shows_is_no_wrong_usage(tmp_path: Path) -> None:
 
 def test_an_option_that_click_does_not_know_is_wrong_usage(tmp_path: Path) -> None:
     for one in told(tmp_path, BAD_OPTION, "--bogus"):
-        assert (one.line, one.status) == ("No such option: --bogus", 2)
+        assert (one.line.startswith("No such option"), one.status) == (True, 2)
         assert unchanging.is_unchanging(one)
 
 
