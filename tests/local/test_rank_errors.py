@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from bireme.backends.kubernetes import lastwords
 from bireme.core import unchanging
 from bireme.model.replicas import Told
 from bireme.runs import reports
-from tests.local.test_rank import RANK, run
+from tests.local.test_rank import RANK, SECONDS, run
 
 CLICK = """
 import click
@@ -41,6 +44,29 @@ try:
     raise Angry
 except Angry:
     sys.exit(3)
+"""
+
+TWO = """
+import bireme
+import os
+import time
+
+with bireme.init(every=1, checkpoints="ck") as run:
+    for step in range(3):
+        run.save(step, weights=[1.0])
+    if run.rank == 1:
+        run._checkpoints.wait()
+        raise KeyError("label")
+    while not os.path.exists("over"):
+        time.sleep(0.05)
+"""
+LOOSE = """
+import bireme
+
+run = bireme.init(every=100, checkpoints="ck")
+for step in range(8):
+    run.save(step, weights=[1.0])
+raise KeyError("label")
 """
 
 
@@ -102,3 +128,31 @@ def test_a_parser_whose_words_cannot_be_had_does_not_hide_the_exit(tmp_path: Pat
 def test_a_status_that_no_process_can_have_is_left_out(tmp_path: Path) -> None:
     for one in told(tmp_path, "import sys\nsys.exit(10 ** 30)"):
         assert (one.type, one.status) == ("SystemExit", None)
+
+
+def test_a_rank_that_falls_while_rank_0_lives_knows_how_far_the_run_has_come(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TWO)
+    ranks = {}
+    for rank in ("0", "1"):
+        log = tmp_path / f"termination-log-{rank}"
+        log.touch()
+        env = {"RANK": rank, "WORLD_SIZE": "2", "BIREME_LAST_WORDS": str(log)}
+        env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29417", LOCAL_RANK=rank)
+        ranks[rank] = subprocess.Popen(
+            [sys.executable, RANK, "train.py"], cwd=tmp_path, env={**os.environ, **env}
+        )
+    try:
+        assert ranks["1"].wait(SECONDS) == 1
+        assert ranks["0"].poll() is None
+        one = lastwords.told((tmp_path / "termination-log-1").read_text())
+    finally:
+        (tmp_path / "over").touch()
+        assert ranks["0"].wait(SECONDS) == 0
+
+    assert (one.type, one.step, one.saved) == ("KeyError", 2, 2)
+
+
+def test_a_script_that_does_not_close_its_run_tells_how_far_it_has_come(tmp_path: Path) -> None:
+    _, there = told(tmp_path, LOOSE)
+
+    assert (there.line, there.step) == ("KeyError: 'label'", 7)

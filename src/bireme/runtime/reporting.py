@@ -319,16 +319,24 @@ def _told(error: Dict[str, Any]) -> str:
 
 
 def _far(words: str) -> str:
-    """How far the script had come, as it stands in its last words already."""
+    """How far the script had come, as its run knows, or as it stands in its last words already."""
+    told = _noted(words)
+    run = getattr(sys.modules.get("bireme.runtime.script.starting"), "_open", None)
+    if run is not None:
+        told.update((name, str(value)) for name, value in run.far.told().items())
+    return "".join(f" {name}={told[name]}" for name in ("step", "saved") if name in told)
+
+
+def _noted(words: str) -> Dict[str, str]:
     try:
         with open(words, encoding="utf-8", errors="replace") as file:
             first = file.readline(_LONGEST_HEAD)
     except OSError:
-        return ""
+        return {}
     if not first.startswith("bireme-report "):
-        return ""
-    told = [one for one in first.split() if one.startswith(("step=", "saved="))]
-    return "".join(f" {one}" for one in told)
+        return {}
+    told = [one.partition("=") for one in first.split() if one.startswith(("step=", "saved="))]
+    return {name: value for name, _, value in told}
 
 
 def _traceback(error: BaseException) -> str:

@@ -319,6 +319,6 @@ def test_what_a_script_says_cannot_write_into_the_terminal_of_its_reader() -> No
     told = Told("SyntaxError", "\x1b]0;owned\x07\x1b[2J")
     decision = world.look(fell("worker-1", told), running("worker-0"), at=10.0)
 
-    said = [one.message for one in (*world.status.conditions, *decision.events)]
+    said = [one.message for one in world.status.conditions] + [one.message for one in decision.events]
     assert all("\x1b" not in one and "\x07" not in one for one in said)
     assert any("owned" in one for one in said)

@@ -67,7 +67,7 @@ class Checkpoints:
         self._division = ""
         self._saves = Saves()
         self.on_saved: Callable[[int], None] = lambda step: None
-        """Called in the background, by rank 0, with the step of each checkpoint that is complete."""
+        """Called in the background, by every rank, with the step of each checkpoint that is complete."""
 
     @property
     def lost(self) -> str:
@@ -102,7 +102,7 @@ class Checkpoints:
         if an earlier save has found that the ranks do not train the same.
         """
         if self._division:
-            raise Complaint(self._division, "restart all ranks")
+            raise Passing(self._division, "restart all ranks")
         captured = capturing.capture(parts, own, self._owner.rank)
         if not self._is_ours(step):
             return
@@ -230,7 +230,8 @@ class Checkpoints:
     def _write(self, load: Load) -> None:
         try:
             if self._owner.rank != 0:
-                self._writer.follow(load)
+                if self._writer.follow(load):
+                    self.on_saved(load.step)
                 return
             assert self._ownership is not None
             self._lead(load, self._ownership)

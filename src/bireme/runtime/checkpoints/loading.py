@@ -9,7 +9,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from ..script import notes
-from ..script.complaints import Complaint
+from ..script.complaints import Complaint, Passing
 from . import choosing, keeping, layout, places, reading
 from .agreeing import Alone
 from .folders import Folder
@@ -54,7 +54,7 @@ def load(source: Union[str, os.PathLike[str]]) -> Loaded:
                 return loaded
     except OSError as error:
         why = error.strerror or str(error)
-        raise Complaint(f"the checkpoints in {shelf.where} cannot be read: {why}") from error
+        raise Passing(f"the checkpoints in {shelf.where} cannot be read: {why}") from error
     of_step = "" if step is None else f" of step {step}"
     why = f": {problems[0]}" if problems else ""
     there = ", ".join(str(one) for one in sorted(steps))
@@ -129,7 +129,9 @@ def _of_job(text: str) -> str:
     try:
         (where,) = client.origin(text).values()
     except Exception as error:  # one of `bireme.errors`, which is not part of this
-        raise Complaint(getattr(error, "what", str(error)), getattr(error, "hint", "")) from error
+        # What the user gave stays wrong; a cluster or a disk may answer at the next try.
+        kind = Complaint if getattr(error, "code", "") == "bad-input" else Passing
+        raise kind(getattr(error, "what", str(error)), getattr(error, "hint", "")) from error
     return str(where)
 
 

@@ -186,7 +186,7 @@ def take(
         try:
             seen = _replaceable(of, of.read(), claim, tell, has_lock=lock is not None)
         except marks.Malformed as error:
-            raise Complaint(str(error), "remove it if nobody does, or choose another place") from None
+            raise Passing(str(error), "remove it if nobody does, or choose another place") from None
         generation = 1 + max(seen.mark.generation if seen else 0, floor)
         session = claim.session if seen is None else ""
         mark = marks.made(claim.owner, generation, claim.period, session)

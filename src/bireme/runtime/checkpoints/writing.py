@@ -171,8 +171,11 @@ class Writer:
             place.abandon()
             raise
 
-    def follow(self, load: Load) -> None:
-        """Any other rank: writes into the place that rank 0 opened, until that has become a checkpoint."""
+    def follow(self, load: Load) -> bool:
+        """Any other rank: writes into the place that rank 0 opened, until that has become a checkpoint.
+
+        False if it has not, and nobody writes this step now.
+        """
         rank = self._owner.rank
         self._awaited_since = self._divided = None
         for wait in pauses(self._store, self._patience.to_end):
@@ -201,7 +204,7 @@ class Writer:
                     raise
                 continue
             if self._is_over(place, load.step):
-                return
+                return place.was_committed()
         raise GivenUp(f"rank 0 did not finish it within {self._patience.to_end:.0f} s")
 
     def _confirm(self, ownership: Ownership) -> None:

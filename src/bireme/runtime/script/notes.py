@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 import time
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional
 
 _WHERE = "checkpoints.at"
 _LONGEST = 65536
 _SAVED = "checkpoints.last"
 _LAST_WORDS = "BIREME_LAST_WORDS"
-_IN_ORDER = ("asked", "trainer", "time", "step", "saved")
-_HEAD = re.compile(r"bireme-report((?: (?:asked|trainer|time|step|saved)=[^ ]*)*)(.*)")
 _NOTED = re.compile(r"([0-9]{1,9}) ([0-9]{1,18}) ([0-9]{1,12}(?:\.[0-9]+)?)\n")
+_MOST_STEPS = 10**18
+_turn = threading.Lock()  # the loop tells its step, and a thread what was saved
 
 
 class Saved(NamedTuple):
@@ -50,9 +51,35 @@ def default_checkpoints(folder: str) -> str:
     return os.path.join(folder, "checkpoints")
 
 
+class Far:
+    """How far this rank has come: each rank knows it of itself, whoever else still lives."""
+
+    def __init__(self) -> None:
+        self.step = -1
+        self.saved = -1
+
+    def note_saved(self, folder: str, attempt: int, step: int) -> None:
+        """A checkpoint is there, by all ranks; the one with a folder writes it down for everybody."""
+        self.saved = step
+        self.tell()
+        note_saved(folder, attempt, step)
+
+    def tell(self) -> None:
+        """Leaves it in the pod's last words: they survive a kill."""
+        tell_far(**self.told())
+
+    def told(self) -> Dict[str, int]:
+        """What is known of it; a script may count its steps by anything."""
+        told = {}
+        for name, value in (("step", self.step), ("saved", self.saved)):
+            with contextlib.suppress(TypeError, ValueError, OverflowError, RuntimeError):
+                if 0 <= int(value) < _MOST_STEPS:
+                    told[name] = int(value)
+        return told
+
+
 def note_saved(folder: str, attempt: int, step: int) -> None:
     """Writes down that a checkpoint is there, so that nobody has to ask a bucket which is the newest."""
-    tell_far(saved=step)
     if not folder:
         return
     partial = os.path.join(folder, f"{_SAVED}.{os.getpid()}")
@@ -77,28 +104,17 @@ def tell_far(**far: int) -> None:
     words = os.environ.get(_LAST_WORDS)
     if not words:
         return
-    with contextlib.suppress(OSError):
-        head, rest, below = _last_words(words)
-        for name, value in far.items():
-            head[name] = str(value)
-        known = [f"{name}={head[name]}" for name in _IN_ORDER if name in head]
+    with contextlib.suppress(OSError), _turn:
+        known = {"asked": "1"}
+        if os.path.exists(words):
+            with open(words, encoding="utf-8", errors="replace") as opened:
+                head, *told = opened.readline(_LONGEST).split() or [""]
+            if head == "bireme-report":
+                if any(one.startswith("time=") for one in told):
+                    return  # the error that ended the script, which is written again at the end
+                known.update(one.partition("=")[::2] for one in told)
+        known.update((name, str(value)) for name, value in far.items())
+        line = " ".join(f"{name}={known[name]}" for name in ("asked", "step", "saved") if name in known)
         # In place: it is a mount, which nothing can be renamed onto.
-        with open(words, "w", encoding="utf-8", errors="surrogateescape") as opened:
-            opened.write(f"bireme-report {' '.join(known)}{rest}\n{below}")
-
-
-def _last_words(path: str) -> Tuple[Dict[str, str], str, str]:
-    """What stands there: the first words of the first line, what follows in it, and what is below.
-
-    A save may end after the error of its script was written down, which must stay.
-    """
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as opened:
-            first, _, below = opened.read(_LONGEST).partition("\n")
-    except FileNotFoundError:
-        first = below = ""
-    told = _HEAD.fullmatch(first)
-    if told is None:
-        return {"asked": "1"}, "", ""
-    pairs = (one.partition("=") for one in told[1].split())
-    return {"asked": "1", **{name: value for name, _, value in pairs}}, told[2], below
+        with open(words, "w", encoding="utf-8") as opened:
+            opened.write(f"bireme-report {line}\n")

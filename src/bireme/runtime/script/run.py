@@ -86,7 +86,7 @@ class Run:
         self._is_checked = False
         """Whether the parts of the first `save` were looked at, due or not."""
         self._closed = False
-        self._reported = -1
+        self.far = notes.Far()
 
     # --- Who am I -----------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Run:
     def report(self, step: int, **scalars: Values) -> None:
         """Records numbers of a step: microseconds, never blocks, survives a kill as soon as it returned."""
         self._recorder.scalars(step, scalars)
-        self._reported = step
+        self.far.step = step
         # Without what they were computed from: that would stay in memory until the next report.
         self._last = {name: x if x.__class__ is float else _detached(x) for name, x in scalars.items()}
         if self._recorder.not_finite is not None and self._settings.stop_on_nan:
@@ -194,6 +194,7 @@ class Run:
         here = whole(step)
         if not self.place.trains:
             return  # a parameter server or an evaluator: the workers save
+        self.far.step = here
         self._leaving.listen()
         self._accumulation.goes_on()
         if not self._is_checked:
@@ -213,6 +214,8 @@ class Run:
         if not self.place.trains:
             return
         self._recorder.look_after()
+        self.far.step = here
+        self.far.tell()
         own: Dict[str, Any] = {"random": randomness.capture()}
         if self._walk is not None:
             own["position"] = self._walk.position.state()
@@ -281,8 +284,8 @@ class Run:
         if self._closed:
             return
         self._closed = True
-        if has_failed and self._reported >= 0:
-            notes.tell_far(step=int(self._reported))
+        if has_failed:
+            self.far.tell()
         if self._steps is not None:
             self._steps.close()
         if self._checkpoints is not None:
@@ -336,7 +339,8 @@ class Run:
         world_size = place.world_size if place.trains else 1
         owner = Owner(place.run or where, place.rank, world_size, place.attempt, place.launch)
         made = Checkpoints(where, owner, self._settings.keep, self._tell)
-        made.on_saved = lambda step: notes.note_saved(place.folder, place.attempt, step)
+        folder = place.folder if place.rank == 0 else ""
+        made.on_saved = lambda step: self.far.note_saved(folder, place.attempt, step)
         return made
 
     def _check(self, parts: Mapping[str, Any]) -> None:
