@@ -156,3 +156,11 @@ def test_a_script_that_does_not_close_its_run_tells_how_far_it_has_come(tmp_path
     _, there = told(tmp_path, LOOSE)
 
     assert (there.line, there.step) == ("KeyError: 'label'", 7)
+
+
+def test_a_part_that_cannot_be_saved_is_complained_of_before_the_first_step(tmp_path: Path) -> None:
+    script = 'import bireme\nrun = bireme.init(checkpoints="ck")\nrun.save(0, model=print)\n'
+    _, there = told(tmp_path, script)
+
+    assert there.step == -1
+    assert unchanging.is_unchanging(there), there

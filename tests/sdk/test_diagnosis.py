@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bireme.model.job import Job, Kind, Unit
 from bireme.model.replicas import Loss, ReplicaPhase
-from bireme.model.status import Condition, ConditionType, Status
+from bireme.model.status import Blame, Condition, ConditionType, Status
 from bireme.sdk import diagnosis
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.evidence import Report, ReportedError
@@ -285,3 +285,46 @@ def test_an_attempt_that_its_user_wished_for_is_nobodys_fault() -> None:
 
     assert found is not None
     assert (found.summary, found.error) == ("mnist starts anew because it was scaled or resumed", None)
+
+
+def test_the_failure_names_the_rank_that_ps_names() -> None:
+    blame = Blame("mnist-worker-1", "worker", 1, 0, exit_code=137, reason="Error")
+    status = replace(FAILED, blame=blame)
+    echo = ReportedError("ValueError", "no batch", "Traceback\nValueError: no batch\n", 9.0, "train.py:3")
+    lives = (_life("master-0", 9.5), _life("worker-1", 10.0, code=137))
+    evidence = _evidence(status, *lives, reports={("mnist-master-0", 0): Report(True, echo)})
+
+    found = diagnosis.diagnose(evidence)
+
+    assert found is not None
+    assert found.error is not None
+    assert found.error.replica == "mnist-worker-1"
+    assert diagnosis.cause(GANG, status).startswith(f"rank {found.error.rank} ")
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("because of an error that another attempt would not change", "another attempt would not change it"),
+        (
+            "because it failed twice in the same way without getting further",
+            "it failed twice in the same way without getting further",
+        ),
+    ],
+)
+def test_a_failure_that_was_not_tried_again_says_why(why: str, said: str) -> None:
+    message = f"Job {GANG.name} has failed {why}: mnist-worker-1: ValueError: no"
+    condition = Condition(ConditionType.FAILED, True, "PyTorchJobFailed", message, 20.0, 20.0)
+    status = replace(FAILED, conditions=(condition,))
+
+    found = diagnosis.diagnose(_evidence(status, _life("worker-1", 10.0)))
+
+    assert found is not None
+    assert found.summary.endswith(f"(not tried again: {said})")
+
+
+def test_a_failure_that_used_up_its_retries_does_not_say_that_it_was_not_tried_again() -> None:
+    found = diagnosis.diagnose(_evidence(FAILED, _life("worker-1", 10.0)))
+
+    assert found is not None
+    assert "not tried again" not in found.summary

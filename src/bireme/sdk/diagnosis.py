@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from bireme.core import retrying
 from bireme.model.job import Job, Unit, members
 from bireme.model.replicas import Loss, ReplicaPhase, printable
 from bireme.model.status import ConditionType, Phase, Status
@@ -90,8 +91,12 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
 
 
 def first_error(evidence: Evidence, attempt: int) -> FirstError | None:
-    """The earliest error of an attempt by its own time, not by the order in which ranks ended."""
+    """The error that the decision was made on; else the earliest by its own time, not by who ended first."""
     suspects = list(_suspects(evidence, attempt))
+    blame = evidence.status.blame
+    if blame is not None and blame.attempt == attempt:
+        # Whoever asks in another way, as with `ps`, is told of the same rank.
+        suspects = [one for one in suspects if one[1].replica == blame.replica] or suspects
     return min(suspects, key=lambda one: one[0])[1] if suspects else None
 
 
@@ -135,6 +140,8 @@ def _failed(evidence: Evidence) -> Diagnosis:
     else:
         tries = f" in attempt {error.attempt + 1}" if error.attempt else ""
         summary = f"{evidence.id} failed: {_told(error, tries)}"
+        if why := retrying.why_no_more(evidence.job, evidence.status):
+            summary += f" (not tried again: {why})"
     return Diagnosis(
         finding=Finding.FAILED,
         summary=summary,

@@ -194,12 +194,12 @@ class Run:
         here = whole(step)
         if not self.place.trains:
             return  # a parameter server or an evaluator: the workers save
-        self.far.step = here
         self._leaving.listen()
         self._accumulation.goes_on()
         if not self._is_checked:
             self._is_checked = True
             self._check(parts)
+        self.far.step = here
         self._offered = (here, parts)
         if self._timetable.is_last(here):
             self.save_now(here, **parts)
@@ -214,8 +214,6 @@ class Run:
         if not self.place.trains:
             return
         self._recorder.look_after()
-        self.far.step = here
-        self.far.tell()
         own: Dict[str, Any] = {"random": randomness.capture()}
         if self._walk is not None:
             own["position"] = self._walk.position.state()
@@ -224,6 +222,8 @@ class Run:
         self._keeping().save(here, parts, own, self._metrics())
         self._timetable.saved()
         self._offered = None
+        self.far.step = here
+        self.far.tell()
 
     # --- Data ---------------------------------------------------------------------------------------------
 
