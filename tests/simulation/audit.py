@@ -8,6 +8,7 @@ from bireme.model.job import Job, Kind, Restart, Unit
 from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
 from tests.simulation.rules import Ledger, need
+from tests.simulation.trials import Trials
 
 FAILED = ReplicaPhase.FAILED
 
@@ -26,8 +27,7 @@ class Auditor:
         self._done: set[tuple[str, int]] = set()
         """Name and attempt of those who were seen to have succeeded."""
         self._faults = False
-        self._told: dict[int, set[tuple[str, str, str]]] = {}
-        """The errors that were told, by attempt."""
+        self.trials = Trials()
 
     def check_losses(self, before: Status, decision: Decision, seen: Observation, job: Job) -> None:
         """Each loss that this look brought is counted; only where the user does not change the scale."""
@@ -60,7 +60,7 @@ class Auditor:
             or spent
             or after.evictions - after.progress.evictions > policy.eviction_limit
             or self._faults
-            or (job.unit is Unit.GANG and self._is_in_vain(after))
+            or self.trials.is_hopeless
             or any(self._stays_lost(job, after, name) for name in self._names(job)),
             f"the job failed for nothing: {after.conditions[-1].message}",
         )
@@ -85,15 +85,6 @@ class Auditor:
                 self._done.add((one.name, one.attempt))
             if one.phase is FAILED and one.loss is Loss.CRASH and not one.stopping:
                 self._fallen[one.name, one.attempt] = one.exit_code
-                if one.told.type:
-                    error = (one.told.type, one.told.message, one.told.place)
-                    self._told.setdefault(one.attempt, set()).add(error)
-
-    def _is_in_vain(self, after: Status) -> bool:
-        """Whether the error of the last attempt is one that cannot change, or was told before."""
-        last = self._told.get(after.attempt, set())
-        earlier = {one for attempt, told in self._told.items() if attempt < after.attempt for one in told}
-        return bool(last & earlier) or any(kind == "SyntaxError" for kind, _, _ in last)
 
     def _newly_lost(self, current: dict[str, Replica], status: Status) -> set[str]:
         lost = set()

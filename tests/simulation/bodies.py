@@ -24,6 +24,8 @@ ERRORS = (
     Told("RuntimeError", "Connection closed by peer", "train.py:9"),
 )
 """What programs tell that crash."""
+ECHO = ERRORS[1]
+"""What they tell when a peer is lost: it looks like an error of their own."""
 HANGING = 1e9
 """Seconds until a program ends that never does."""
 
@@ -110,6 +112,13 @@ class Kubelet:
         body.ready = False
         body.exit_code, body.loss = code, loss
         self._changed(body)
+
+    def echo(self, body: Body) -> None:
+        """A peer was lost, and the program falls over that in its own words."""
+        if body.states:
+            body.told = replace(ECHO, time=self._clock.now)
+            body.crashes = max(body.crashes, body.restarts + 1)
+            self.finish(body, 1)
 
     def hurry(self, body: Body) -> None:
         """Chaos is over: whoever hangs, and whoever works, comes to its end."""

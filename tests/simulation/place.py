@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bireme.engine.step import Conflict, Stored
 from bireme.model.decisions import Abandon, Action, Admit, Decision, File, Release, Start, Stop
-from bireme.model.job import Job
+from bireme.model.job import Job, Unit
 from bireme.model.replicas import (
     Address,
     Addresses,
@@ -110,7 +110,13 @@ class Place:
         if self.profile.counts_exactly:
             self.auditor.check_losses(before.status, decision, self.seen, before.job)
         self.auditor.note(self.seen)
+        self.auditor.trials.note(before.status, decision, self.seen, before.job, self.wall(), self._is_steady)
         self.auditor.check_end(before.status, decision, before.job, self.wall())
+
+    @property
+    def _is_steady(self) -> bool:
+        """Whether the clock tells how long something lasted."""
+        return Misfortune.JUMP not in self.profile.misfortunes
 
     # The backend.
 
@@ -266,6 +272,9 @@ class Place:
     def evict(self, body: Body) -> None:
         self.ledger.taken.add(body.uid)
         self.kubelet.finish(body, 137, Loss.EVICTION)
+        if self.job.unit is Unit.GANG and self._happens(self.profile.tells):
+            for peer in [one for one in self.living() if one.attempt == body.attempt and not one.stopping]:
+                self.kubelet.echo(peer)
 
     def vanish(self, body: Body) -> None:
         """Nothing is left of a replica, at once."""

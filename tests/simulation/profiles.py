@@ -95,5 +95,5 @@ def draw(rng: Random) -> Profile:
         finalizers=rng.random() < 0.5,
         nodes=rng.choice((1, 2, 3)),
         quota=rng.choice((0, 0, 0, 0, 1, 2, 3)),
-        tells=some(0.3, 1.0),
+        tells=some(0.6, 1.0),
     )

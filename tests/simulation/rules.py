@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from bireme import kinds
 from bireme.model.decisions import Abandon, Action, Admit, Release, Start, Stop
 from bireme.model.job import Job, Unit
@@ -171,7 +173,8 @@ def _check_progress(job: Job, before: Status, after: Status) -> None:
     """The budget is refilled by getting further, and by nothing else."""
     was, now = before.progress, after.progress
     need(was.step <= now.step and was.saved <= now.saved, "progress is never taken back")
-    if now != was:
+    need(now.lasted or not was.lasted, "that an attempt ran for long is forgotten")
+    if replace(now, lasted=was.lasted) != was:
         need(job.unit is Unit.GANG, "a replica's crashes are forgiven by its policy alone")
         need((now.step, now.saved) != (was.step, was.saved), "a budget is refilled without progress")
         need(after.crashes + after.evictions > before.crashes + before.evictions, "nothing was lost")
