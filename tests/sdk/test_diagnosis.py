@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bireme.model.job import Job, Kind, Unit
 from bireme.model.replicas import Loss, ReplicaPhase
 from bireme.model.status import Blame, Condition, ConditionType, Status
-from bireme.sdk import diagnosis
+from bireme.sdk import diagnosis, viewing
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.evidence import Report, ReportedError
 from bireme.sdk.history import Failure, Life
@@ -328,3 +328,13 @@ def test_a_failure_that_used_up_its_retries_does_not_say_that_it_was_not_tried_a
 
     assert found is not None
     assert "not tried again" not in found.summary
+
+
+def test_an_eviction_after_a_crash_is_not_explained_by_that_crash() -> None:
+    restarting = Condition(ConditionType.RESTARTING, True, "x", "mnist is restarting", 9.0, 9.0)
+    blame = Blame("mnist-worker-1", "worker", 1, 0, exit_code=1, error="ValueError: no")
+    crash = Status(conditions=(restarting,), attempt=1, crashes=1, blame=blame)
+    eviction = replace(crash, attempt=2, evictions=1)
+
+    assert "ValueError: no" in viewing.why("mnist", GANG, crash, "box", True, 10.0)
+    assert viewing.why("mnist", GANG, eviction, "box", True, 10.0).endswith("mnist is restarting")

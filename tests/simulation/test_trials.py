@@ -1,4 +1,4 @@
-"""Is the auditor of gangs that were given up strict: neither an echo nor progress may pass for a repetition."""
+"""Is the auditor of gangs that were given up strict: no echo and no progress may pass for a repetition."""
 
 from __future__ import annotations
 

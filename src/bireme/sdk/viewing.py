@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from bireme import errors, kinds
 from bireme.model.decoding import DAMAGED
-from bireme.model.job import Job, Member, members
+from bireme.model.job import Job, Member, Unit, members
 from bireme.model.pods import Resources
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
@@ -200,8 +200,16 @@ def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float)
             if phase is Phase.RESTARTING:
                 condition = status.condition(ConditionType.RESTARTING)
                 stated = condition.message if condition else ""
-                return f"{_next_try(status, now)}{diagnosis.cause(job, status) or stated}"
+                crashed = diagnosis.cause(job, status) if _is_recent(job, status) else ""
+                return f"{_next_try(status, now)}{crashed or stated}"
             return "" if is_here else f"runs on {host}"
+
+
+def _is_recent(job: Job, status: Status) -> bool:
+    """Whether the crash that is remembered is why the job restarts: of a gang it may have been an eviction."""
+    if status.blame is None or job.unit is not Unit.GANG:
+        return True
+    return status.blame.attempt == status.attempt - 1
 
 
 def _next_try(status: Status, now: float) -> str:
