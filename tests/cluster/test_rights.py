@@ -95,6 +95,32 @@ def test_every_kind_is_served_with_the_rights_that_are_installed(served: Plane, 
     assert "forbidden" not in working.log.read_text().lower()
 
 
+def test_operators_without_election_are_seen_with_the_rights_that_are_installed(
+    served: Plane, as_operator: Path, tmp_path: Path
+) -> None:
+    options = ("--no-leader-elect", "--lease-namespace", installation.NAMESPACE, "--namespace", "default")
+    leases = (
+        "-n",
+        installation.NAMESPACE,
+        "get",
+        "leases",
+        "-l",
+        "bireme.io/operator=unelected",
+        "-o",
+        "name",
+    )
+
+    with (
+        operator(as_operator, tmp_path / "one", *options) as one,
+        operator(as_operator, tmp_path / "two", *options) as two,
+    ):
+        until(lambda: len(served(*leases).split()) == 2, "a lease of each")
+        assert (one.stop(), two.stop()) == (0, 0)
+
+    assert not served(*leases).split()
+    assert "cannot be written" not in one.log.read_text() + two.log.read_text()
+
+
 def _play(jobs: Jobs, played: set[str]) -> set[str]:
     """Lets new pods run; returns all that do."""
     new = set(jobs.pods()) - played

@@ -62,7 +62,7 @@ def test_a_cluster_with_everything_has_no_problem() -> None:
         ({"definitions": "kubeflow"}, "Kubeflow's own"),
         ({"operator": ""}, "no operator of Bireme holds its lease"),
         ({"unserved": ("TFJob", "MPIJob")}, "does not serve TFJob, MPIJob"),
-        ({"acting": ("pod-1", "laptop")}, "2 operators act on namespace team at once: pod-1, laptop"),
+        ({"rivals": ("pod-1", "laptop")}, "2 operators act on namespace team at once: pod-1, laptop"),
         ({"watched": False}, "does not watch namespace team"),
         ({"operator": None}, "you may not read its lease"),
         ({"ready_nodes": 0}, "none of 2 nodes is ready"),
@@ -122,10 +122,12 @@ def test_a_lease_tells_of_a_living_operator_only_while_it_is_renewed() -> None:
     assert not Lease(spec=LeaseSpec("", "1970-01-01T00:01:00Z")).is_fresh(70.0)
 
 
-def test_operators_that_act_at_once_are_those_with_a_fresh_lease_that_watch_the_namespace() -> None:
-    def lease(holder: str, renewed: str = "1970-01-01T00:01:00Z", namespaces: str = "") -> Lease:
-        return Lease(Meta(annotations={operators.NAMESPACES: namespaces}), LeaseSpec(holder, renewed))
+def lease(holder: str, renewed: str = "1970-01-01T00:01:00Z", namespaces: str = "", kinds: str = "") -> Lease:
+    scope = {operators.NAMESPACES: namespaces, operators.KINDS: kinds}
+    return Lease(Meta(annotations=scope), LeaseSpec(holder, renewed))
 
+
+def test_operators_that_act_at_once_are_those_with_a_fresh_lease_that_watch_the_namespace() -> None:
     leases = [
         lease("pod-1"),
         lease("laptop", namespaces="team,other"),
@@ -133,7 +135,21 @@ def test_operators_that_act_at_once_are_those_with_a_fresh_lease_that_watch_the_
         lease("dead", renewed="1970-01-01T00:00:01Z"),
     ]
 
-    assert operators.acting(leases, "team", now=65.0) == ("pod-1", "laptop")
+    assert operators.rivals(leases, "team", now=65.0) == ("pod-1", "laptop")
+
+
+def test_operators_that_share_no_kind_are_no_rivals() -> None:
+    leases = [lease("one", kinds="TFJob,MPIJob"), lease("two", kinds="PyTorchJob")]
+
+    assert operators.rivals(leases, "team", now=65.0) == ()
+    assert operators.rivals([*leases, lease("all")], "team", now=65.0) == ("one", "two", "all")
+
+
+def test_an_operator_for_all_namespaces_shares_jobs_with_one_for_a_single_one() -> None:
+    leases = [lease("laptop", namespaces="team"), lease("other", kinds="MPIJob")]
+
+    assert operators.acting(leases, kinds=("TFJob",), namespaces=(), now=65.0) == ("laptop",)
+    assert operators.acting(leases, kinds=(), namespaces=("ml",), now=65.0) == ("other",)
 
 
 def test_a_user_is_told_what_is_missing_in_one_line() -> None:

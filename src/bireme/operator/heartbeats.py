@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,13 +24,16 @@ _FALLBACK = "default"
 _log = logging.getLogger(__name__)
 
 
+class AllHeld(Exception):
+    """Every lease that an operator without election may take is another's."""
+
+
 class Heartbeat:
     """Renews a lease of its own while an operator acts; that it cannot be written stops nothing."""
 
     def __init__(self, api: Api, namespace: str, identity: str, scope: Scope) -> None:
         self._api, self._identity, self._scope = api, identity, scope
         self._places = tuple(dict.fromkeys((namespace, *scope.namespaces, _FALLBACK)))
-        self._name = _name(scope)
         self._kept: Lease | None = None
         self._complained = False
 
@@ -39,31 +42,37 @@ class Heartbeat:
         while True:
             try:
                 async with asyncio.timeout(RENEW):
-                    await self._beat()
-            except (ApiError, OSError, TimeoutError) as error:
+                    await self.beat()
+            except (ApiError, OSError, TimeoutError, AllHeld) as error:
                 self._complain(error)
             await asyncio.sleep(RENEW)
 
-    async def leave(self) -> None:
-        """Deletes the lease, so that nobody takes this operator for alive."""
-        if self._kept is not None:
-            meta = self._kept.metadata
-            with contextlib.suppress(ApiError, OSError, TimeoutError):
-                async with asyncio.timeout(2.0):
-                    await self._api.delete(path(LEASES, "leases", meta.namespace, meta.name), uid=meta.uid)
-
-    async def _beat(self) -> None:
+    async def beat(self) -> None:
+        """Renews the lease once."""
         if self._kept is None:
             self._kept = await self._begin()
             return
         meta = self._kept.metadata
         where = path(LEASES, "leases", meta.namespace, meta.name)
         try:
-            self._kept = await self._api.patch(where, self._change(), Lease, meant=Expected(meta.uid))
+            meant = Expected(meta.uid, meta.resourceVersion)
+            self._kept = await self._api.patch(where, self._change(), Lease, meant=meant)
         except ApiError as error:
             if error.status not in (404, 409):
                 raise
-            self._kept = await self._begin()  # Somebody deleted it.
+            self._kept = await self._begin()  # Somebody deleted it, or took it while we were suspended.
+
+    async def leave(self) -> None:
+        """Deletes the lease, so that nobody takes this operator for alive."""
+        if self._kept is None:
+            return
+        meta = self._kept.metadata
+        where = path(LEASES, "leases", meta.namespace, meta.name)
+        with contextlib.suppress(ApiError, OSError, TimeoutError):
+            async with asyncio.timeout(2.0):
+                now = await self._api.get(where, Lease)
+                if now.spec.holderIdentity == self._identity:  # Else another took it while we were suspended.
+                    await self._api.delete(where, uid=meta.uid)
 
     async def _begin(self) -> Lease:
         """Writes the lease where that is possible: an operator outside a cluster may have no namespace."""
@@ -76,18 +85,36 @@ class Heartbeat:
         return await self._written(self._places[-1])
 
     async def _written(self, namespace: str) -> Lease:
-        where = path(LEASES, "leases", namespace, self._name)
+        for name in UNELECTED:
+            try:
+                if (taken := await self._take(namespace, name)) is not None:
+                    return taken
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+                # Another operator was faster, and holds it now.
+        raise AllHeld(f"{len(UNELECTED)} other operators without election hold a lease in {namespace}")
+
+    async def _take(self, namespace: str, name: str) -> Lease | None:
+        """The lease of this name, unless it is another's."""
+        where = path(LEASES, "leases", namespace, name)
         try:
             there = await self._api.get(where, Lease)
         except ApiError as error:
             if error.status != 404:
                 raise
             change = self._change()
-            metadata = {**change["metadata"], "name": self._name, "namespace": namespace}
+            metadata = {**change["metadata"], "name": name, "namespace": namespace}
             body = {"apiVersion": LEASES, "kind": "Lease", **change, "metadata": metadata}
             return await self._api.create(path(LEASES, "leases", namespace), body, Lease)
-        # Left by an operator of the same scope that was killed.
-        return await self._api.patch(where, self._change(), Lease, meant=Expected(there.metadata.uid))
+        meta = there.metadata
+        is_mine = there.spec.holderIdentity == self._identity
+        if not UNELECTED_LABELS.items() <= meta.labels.items() or (
+            not is_mine and there.is_fresh(time.time())
+        ):
+            return None
+        meant = Expected(meta.uid, meta.resourceVersion)  # Left by an operator that was killed.
+        return await self._api.patch(where, self._change(), Lease, meant=meant)
 
     def _change(self) -> dict[str, Any]:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -104,11 +131,3 @@ class Heartbeat:
                 extra={"error": str(error)},
             )
         self._complained = True
-
-
-def _name(scope: Scope) -> str:
-    """The same for each operator of the same scope, so that one which was killed leaves no litter."""
-    if scope == Scope(nodes=scope.nodes):
-        return UNELECTED
-    said = repr((sorted(scope.namespaces), sorted(scope.kinds)))
-    return f"{UNELECTED}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"

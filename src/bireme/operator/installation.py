@@ -10,8 +10,11 @@ from bireme.operator import crds
 
 NAME = "bireme-operator"
 NAMESPACE = "bireme-system"
-UNELECTED = f"{NAME}-unelected"
-"""The lease by which an operator without election shows that it lives."""
+UNELECTED = (f"{NAME}-unelected", *(f"{NAME}-unelected-{number}" for number in range(2, 6)))
+"""The leases of which an operator without election takes one, to show that it lives.
+
+Rights can be given for these names only, so there are few of them; more operators at once are a mistake.
+"""
 IMAGE = f"{NAME}:{__version__}"
 METRICS_PORT = 8080
 HEALTH_PORT = 8081
@@ -132,14 +135,15 @@ def _mpi_rules() -> list[Object]:
 def _own_rules() -> list[Object]:
     """What it may do in its own namespace: hold the lease by which one of several leads.
 
-    The other lease is that of an operator which was told not to take part in an election.
+    The other leases are those of operators which were told not to take part in an election; that others are
+    there is seen by listing them.
     """
     lease = _rule("coordination.k8s.io", ["leases"], ["get", "patch"])
     own = _rule("coordination.k8s.io", ["leases"], ["delete", "get", "patch"])
     return [
-        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        _rule("coordination.k8s.io", ["leases"], ["create", "list"]),
         {**lease, "resourceNames": [NAME]},
-        {**own, "resourceNames": [UNELECTED]},
+        {**own, "resourceNames": [*UNELECTED]},
     ]
 
 

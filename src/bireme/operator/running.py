@@ -69,7 +69,7 @@ async def _serve(access: Access, options: Options) -> None:
         controller = Controller(api, scope, options.settings, metrics, identity)
         leadership = _leadership(api, options, identity)
         if leadership is None:
-            await _warn_of_others(api, options.scope)
+            await _warn_of_others(api, options)
         heartbeat = Heartbeat(api, options.lease_namespace, identity, options.scope)
         async with (
             serving.health(
@@ -82,11 +82,10 @@ async def _serve(access: Access, options: Options) -> None:
             await (heartbeat if leadership is None else leadership).leave()
 
 
-async def _warn_of_others(api: Api, scope: Scope) -> None:
+async def _warn_of_others(api: Api, options: Options) -> None:
     """Who starts an operator without election may not know of another: both would act on the same jobs."""
-    leases = await operators.find_leases(api) or ()
-    places = scope.namespaces or ("",)
-    others = {one for place in places for one in operators.acting(leases, place, time.time())}
+    leases = await operators.find_leases(api, options.lease_namespace) or ()
+    others = operators.acting(leases, options.scope.kinds, options.scope.namespaces, time.time())
     if others:
         _log.warning("another operator acts already, or ended just now", extra={"holders": sorted(others)})
 

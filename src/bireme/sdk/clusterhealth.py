@@ -71,10 +71,10 @@ def _operator_problems(facts: ClusterFacts) -> Iterator[Problem]:
     elif facts.unserved:
         what = f"Bireme's operator does not serve {', '.join(facts.unserved)}: such jobs wait"
         yield Problem(what, "to serve every kind: bireme install; to choose: --kind for each that is wanted")
-    if len(facts.acting) > 1:
-        what = f"{len(facts.acting)} operators act on namespace {facts.namespace} at once: "
+    if len(facts.rivals) > 1:
+        what = f"{len(facts.rivals)} operators act on namespace {facts.namespace} at once: "
         step = "stop all but one; of those with --leader-elect one acts by itself"
-        yield Problem(what + ", ".join(facts.acting), step)
+        yield Problem(what + ", ".join(facts.rivals), step)
     # Another one may serve: that of the version before, or one that runs outside the cluster.
     if facts.operator and (found := _remedy(facts)) is not None:
         yield found

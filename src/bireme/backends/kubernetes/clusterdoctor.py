@@ -74,8 +74,8 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     """Whose they are: `bireme`, `kubeflow`, or an empty text where none are there."""
     operator: str | None = None
     """Who holds our operator's lease and renewed it just now; empty if nobody does."""
-    acting: tuple[str, ...] = ()
-    """Every operator of ours that acts on the namespace: one, unless some were told not to elect it."""
+    rivals: tuple[str, ...] = ()
+    """Operators of ours that act on the same jobs of the namespace: none, unless some skip the election."""
     installed: Standing | None = None
     """How the operator's Deployment fares; None where there is none, or the user may not look."""
     unserved: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         kinds={str(kind): versions for kind, versions in known.versions.items()},
         definitions=_whose(known),
         operator=_holder(leases),
-        acting=operators.acting(leases or (), namespace, time.time()),
+        rivals=operators.rivals(leases or (), namespace, time.time()),
         installed=installed,
         unserved=_unserved(known, leases or (), namespace),
         watched=_is_watched(leases, namespace),

@@ -56,9 +56,27 @@ class Lease(Struct, frozen=True):
     def watches(self, namespace: str) -> bool:
         return self._covers(NAMESPACES, namespace)
 
+    def shares_jobs(self, kinds: Iterable[str], namespaces: Iterable[str]) -> bool:
+        """Whether some jobs are both its holder's and of this scope, where none of a sort means all."""
+        return _meet(self._said(KINDS), kinds) and _meet(self._said(NAMESPACES), namespaces)
+
+    def rivals(self, other: Lease) -> bool:
+        """Whether two operators act on the same jobs."""
+        differ = self.spec.holderIdentity != other.spec.holderIdentity
+        return differ and self.shares_jobs(other._said(KINDS), other._said(NAMESPACES))
+
     def _covers(self, annotation: str, name: str) -> bool:
+        return _meet(self._said(annotation), (name,))
+
+    def _said(self, annotation: str) -> tuple[str, ...]:
         said = self.metadata.annotations.get(annotation, "")
-        return not said or name in said.split(",")
+        return tuple(said.split(",")) if said else ()
+
+
+def _meet(some: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether two choices have a name in common; no name means all of them."""
+    one, other = frozenset(some), frozenset(others)
+    return not one or not other or not one.isdisjoint(other)
 
 
 def scope_annotations(kinds: Iterable[str], namespaces: Iterable[str]) -> dict[str, str]:
@@ -78,10 +96,22 @@ async def find(api: Api, known: Served, kinds: Iterable[str], namespace: str) ->
     return {kind: _serving(fresh, kind, namespace) for kind in kinds}
 
 
-def acting(leases: Iterable[Lease], namespace: str, now: float) -> tuple[str, ...]:
-    """The operators that act on a namespace now: more than one if they were told not to elect one. Pure."""
+def rivals(leases: Iterable[Lease], namespace: str, now: float) -> tuple[str, ...]:
+    """The operators that act on the same jobs of a namespace, as they do without election. Pure."""
     fresh = [one for one in leases if one.is_fresh(now) and one.watches(namespace)]
-    return tuple(dict.fromkeys(one.spec.holderIdentity or "" for one in fresh))
+    return _holders(one for one in fresh if any(one.rivals(other) for other in fresh))
+
+
+def acting(
+    leases: Iterable[Lease], kinds: Iterable[str], namespaces: Iterable[str], now: float
+) -> tuple[str, ...]:
+    """The operators that act now on some jobs of a scope, where none of a sort means all. Pure."""
+    chosen = tuple(kinds), tuple(namespaces)
+    return _holders(one for one in leases if one.is_fresh(now) and one.shares_jobs(*chosen))
+
+
+def _holders(leases: Iterable[Lease]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.spec.holderIdentity or "" for one in leases))
 
 
 def _serving(leases: Sequence[Lease], kind: str, namespace: str) -> Operator:
@@ -93,12 +123,12 @@ def _serving(leases: Sequence[Lease], kind: str, namespace: str) -> Operator:
     return Operator.OURS if any(one.serves(kind) for one in leases) else Operator.OTHER_KINDS
 
 
-async def find_leases(api: Api) -> tuple[Lease, ...] | None:
-    """The leases of our operators, in whichever namespace they are; None if we may not look."""
+async def find_leases(api: Api, namespace: str = NAMESPACE) -> tuple[Lease, ...] | None:
+    """The leases of our operators, in all namespaces or else in this one; None if we may not look."""
     label = ",".join(f"{name}={value}" for name, value in UNELECTED_LABELS.items())
     for where in (
         path("coordination.k8s.io/v1", "leases"),
-        path("coordination.k8s.io/v1", "leases", NAMESPACE),
+        path("coordination.k8s.io/v1", "leases", namespace),
     ):
         try:
             elected = await api.listing(where, Lease, fieldSelector=f"metadata.name={LEASE}")
