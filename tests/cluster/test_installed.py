@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +19,14 @@ MISSING = "registry.invalid/bireme-operator:none"
 
 
 @pytest.fixture(scope="module")
-def installed(breakable: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return image.build(tmp_path_factory.mktemp("image") / "operator.tar")
+
+
+@pytest.fixture(scope="module")
+def installed(breakable: Cluster, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """A cluster of its own, into which the operator was installed by one command."""
-    breakable.load(image.build(tmp_path_factory.mktemp("image") / "operator.tar"))
+    breakable.load(built)
     folder = tmp_path_factory.mktemp("work")
     words = ("install", "--image", image.REFERENCE, "--kubeconfig", str(breakable.kubeconfig))
     done = Cli(folder / "home", folder)(*words)
@@ -33,7 +39,7 @@ def _bireme(cluster: Cluster, folder: Path, *words: str) -> Done:
 
 
 def test_an_image_that_no_node_can_pull_is_named_with_the_way_out(breakable: Cluster, tmp_path: Path) -> None:
-    installed = _bireme(breakable, tmp_path, "install", "--image", MISSING)
+    installed = _bireme(breakable, tmp_path, "install", "--image", MISSING, "--timeout", "15")
     examined = _bireme(breakable, tmp_path, "doctor", "--on", "kubernetes")
 
     assert installed.status == 5, installed
@@ -43,6 +49,24 @@ def test_an_image_that_no_node_can_pull_is_named_with_the_way_out(breakable: Clu
         assert f"docker push {MISSING}" in said
         assert f"bireme install --image {MISSING}" in said
     assert "no operator of Bireme holds its lease" in examined.out
+
+
+def test_an_image_that_a_second_try_brings_is_waited_for(
+    breakable: Cluster, built: Path, tmp_path: Path
+) -> None:
+    def fails() -> bool:
+        pods = breakable.kubectl.object("pods", "-n", NAMESPACE)["items"]
+        return any(
+            image.REFERENCE in str(one["status"]) and "ErrImagePull" in str(one["status"]) for one in pods
+        )
+
+    with ThreadPoolExecutor() as threads:
+        installing = threads.submit(_bireme, breakable, tmp_path, "install", "--image", image.REFERENCE)
+        assert until(fails, PATIENCE)
+        breakable.load(built)
+        done = installing.result()
+
+    assert done.status == 0, done
 
 
 def job(name: str) -> Json:

@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 
 from bireme import errors
-from bireme.backends.kubernetes import remedies, rollouts
+from bireme.backends.kubernetes import podtroubles, remedies, rollouts
 from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.meaning import Expected
 from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.podtroubles import Trouble
 from bireme.backends.kubernetes.rollouts import Deployment, Standing
 from bireme.operator import installation
 
 STEADY = 4.0
-"""Seconds for which a trouble must last: a first pull may fail, and a first start come too early."""
+"""Seconds for which a trouble must last: a first start may come too early."""
+PULLS = 35.0
+"""The same for a pull, so that the second one counts: it comes 10 to 25 s after the first."""
 _LOOK_AGAIN = 0.5
 _RETRIED = "bireme.io/retried-at-version"
 _MAY_PASS = ("Unschedulable", "SchedulingGated", "NodeNotReady", rollouts.NO_LEASE)
@@ -56,7 +59,13 @@ def is_clear(standing: Standing, troubled_for: float) -> bool:
     """Whether waiting longer would not change how the operator fares. Pure."""
     if standing.works:
         return True
-    return standing.is_stuck and standing.reason not in _MAY_PASS and troubled_for >= STEADY
+    return standing.is_stuck and standing.reason not in _MAY_PASS and troubled_for >= _patience(standing)
+
+
+def _patience(standing: Standing) -> float:
+    if podtroubles.may_yet_be_pulled(Trouble(standing.reason, standing.message)):
+        return PULLS
+    return 0.0 if standing.reason in podtroubles.NO_IMAGE else STEADY
 
 
 def failure(standing: Standing, timeout: float) -> errors.BiremeError:

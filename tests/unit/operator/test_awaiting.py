@@ -167,12 +167,37 @@ def test_the_version_before_serves_while_the_new_one_does_not_start() -> None:
 
 
 def test_a_trouble_must_last_and_one_that_may_pass_is_waited_for() -> None:
-    broken = fares(deployment(), pod(container=waiting("ImagePullBackOff", "not found")))
+    broken = fares(deployment(), pod(container=crashed("bireme: x")))
     crowded = Standing("ns", IMAGE, Progress.STUCK, "Unschedulable", "no node takes it")
 
     assert [awaiting.is_clear(broken, lasted) for lasted in (0.0, awaiting.STEADY)] == [False, True]
     assert not awaiting.is_clear(crowded, 60.0)
     assert awaiting.failure(crowded, 60.0).exit_status == 3
+
+
+@pytest.mark.parametrize("said", ["dial tcp: i/o timeout", "unexpected status: 503", "toomanyrequests", ""])
+def test_a_registry_that_fails_once_is_asked_a_second_time(said: str) -> None:
+    backing_off = fares(deployment(), pod(container=waiting("ImagePullBackOff", said)))
+
+    # The kubelet asks again after 10 to 25 s.
+    assert [awaiting.is_clear(backing_off, lasted) for lasted in (0.0, 26.0, 40.0)] == [False, False, True]
+    assert awaiting.failure(backing_off, 60.0).exit_status == 5
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("ErrImagePull", "failed to resolve reference: not found"),
+        ("ImagePullBackOff", "pull access denied"),
+        ("InvalidImageName", "couldn't parse image name"),
+        ("ErrImageNeverPull", ""),
+    ],
+)
+def test_an_image_that_no_further_try_brings_is_told_at_once(reason: str, said: str) -> None:
+    found = fares(deployment(), pod(container=waiting(reason, said)))
+
+    assert awaiting.is_clear(found, 0.0)
+    assert awaiting.failure(found, 60.0).exit_status == 5
 
 
 def test_an_operator_that_is_slow_or_scaled_down_is_told() -> None:

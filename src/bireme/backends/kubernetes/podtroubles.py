@@ -49,6 +49,9 @@ NO_IMAGE = (
     "RegistryUnavailable",
 )
 
+_NO_SUCH_IMAGE = "does not exist"
+_REFUSED = "the registry refuses image"
+
 
 class Trouble(Struct, frozen=True):
     """What keeps a replica from working, in a word and in a sentence; both empty when nothing does."""
@@ -72,6 +75,13 @@ def of(pod: Pod, node: Node | None) -> Trouble:
     if scheduled is not None and scheduled.status == "False":
         return Trouble(scheduled.reason, schedtroubles.sentence(pod, scheduled))
     return Trouble()
+
+
+def may_yet_be_pulled(trouble: Trouble) -> bool:
+    """Whether an image could not be pulled, and no registry said that this will stay so."""
+    if trouble.reason not in ("ImagePullBackOff", "RegistryUnavailable"):
+        return False
+    return _NO_SUCH_IMAGE not in trouble.message and _REFUSED not in trouble.message
 
 
 def main_container(pod: Pod) -> str:
@@ -219,11 +229,9 @@ def _no_image(pod: Pod, status: ContainerStatus, reason: str, said: str) -> str:
         )
     text = said.lower()
     if "not found" in text or "manifest unknown" in text:
-        return f"image {image} does not exist; correct `image` of container {status.name}, or push it"
+        return f"image {image} {_NO_SUCH_IMAGE}; correct `image` of container {status.name}, or push it"
     if any(word in text for word in ("unauthorized", "denied", "forbidden", "authentication")):
-        return (
-            f"the registry refuses image {image}; check its name, or add an imagePullSecret that may read it"
-        )
+        return f"{_REFUSED} {image}; check its name, or add an imagePullSecret that may read it"
     if any(word in text for word in ("toomanyrequests", "too many requests", "rate limit")):
         return f"the registry limits pulls of image {image}; wait, or use a mirror or an imagePullSecret"
     if any(word in text for word in ("no such host", "dial tcp", "timeout", "connection refused", "x509")):
