@@ -9,8 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import click
 import pytest
 
+from bireme.cli.main import VERBS, bireme
 from tests.cli import scripts
 from tests.cli.commands import WORDS, Cli, until
 from tests.cli.terminals import CTRL_C, Terminal
@@ -33,6 +35,13 @@ def _ends(cli: Cli, *names: str) -> None:
     cli.write("jobs.yaml", "---\n".join(f"script: done.py\nname: {name}\n" for name in names))
     done = cli("run", "-f", "jobs.yaml")
     assert done.status == 0, done.err
+
+
+def _name_may_be_left_out(verb: str) -> bool:
+    found = bireme.get_command(click.Context(bireme), verb)
+    assert found is not None
+    arguments = [one for one in found.params if isinstance(one, click.Argument)]
+    return any(not one.required and "NAME" in (one.metavar or "") for one in arguments)
 
 
 def _phase(cli: Cli, name: str) -> str:
@@ -165,12 +174,24 @@ def test_resume_without_a_name_takes_the_job_that_has_just_failed(cli: Cli) -> N
     assert resumed.status == 0
 
 
-def test_without_any_job_the_default_says_so_and_rm_has_none(cli: Cli) -> None:
-    for verb in ("show", "logs", "wait", "stop", "rm"):
-        done = cli(verb)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if _name_may_be_left_out(verb)])
+def test_every_verb_whose_name_may_be_left_out_says_which_job_it_takes(cli: Cli, verb: str) -> None:
+    done = cli(verb)
 
-        assert (done.status, done.out) == (2, ""), verb
-        assert "no job is named" in done.err
+    assert done.status == 2, (verb, done.err)
+    assert "no job is named" in done.err
+
+
+def test_stacks_without_a_name_takes_the_newest_active_job(cli: Cli) -> None:
+    cli.write("sleep.py", scripts.SLEEPS)
+    cli.detached("sleep.py", "--name", "sleeper")
+    until("it runs", lambda: _phase(cli, "sleeper") == "Running")
+    _ends(cli, "later")
+
+    done = cli("stacks")
+
+    assert done.status == 0, done.err
+    assert done.err.splitlines()[0] == "newest active job: sleeper"
 
 
 # Too many

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bireme.cli import render_stacks
-from bireme.cli.opening import as_json, one_name, opened, print_json, print_lines
+from bireme.cli.opening import ACTIVE, as_json, meant, one_name, opened, print_json, print_lines
 from bireme.sdk.views import JobStacks
 
 
@@ -13,9 +13,13 @@ from bireme.sdk.views import JobStacks
 @one_name
 @click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only of this rank.")
 @as_json
-def command(name: str, rank: int | None, as_json: bool) -> None:
-    """Prints the stack of each rank of a running job, without disturbing it: what does it wait for?"""
-    found = JobStacks(ranks=opened().find(name).stacks(rank))
+def command(name: str | None, rank: int | None, as_json: bool) -> None:
+    """Prints the stack of each rank of a running job, without disturbing it: what does it wait for?
+
+    Without a NAME, of the newest active job.
+    """
+    client = opened()
+    found = JobStacks(ranks=client.find(meant(client, name, ACTIVE)).stacks(rank))
     if as_json:
         print_json(found)
     else:
