@@ -93,9 +93,6 @@ def all_meant(client: Client, names: tuple[str, ...], default: Default = NEWEST)
     return names or (meant(client, None, default),)
 
 
-required_names = click.argument(
-    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names
-)
 names = click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_names)
 required_name = click.argument("name", metavar="NAME", shell_complete=complete_names)
 one_name = click.argument("name", required=False, metavar="[NAME]", shell_complete=complete_names)
