@@ -263,6 +263,38 @@ def test_a_run_that_has_ended_can_be_removed_from_a_full_disk(bireme: Bireme, di
     assert not (disk.path / "runs/short/1").exists()
 
 
+def test_a_run_whose_log_lacks_a_note_on_what_is_missing_can_be_removed(bireme: Bireme, disk: Disk) -> None:
+    bireme.write("loud.py", LOUD)
+    done = bireme("run", "loud.py", "--name", "loud", "--detach", "--", str(bireme.folder))
+    assert done.returncode == 0, done.stderr
+    until(lambda: "ready" in bireme("logs", "loud").stdout, "the rank runs")
+    disk.fill()
+    bireme.write("go", "")
+    until((bireme.folder / "printed").exists, "the rank has printed 4 MB", patience=60)
+    # Room for its status, and not for what a run writes in one go.
+    disk.shrink(24_576)
+    bireme.write("end", "")
+    until(lambda: bireme.status("loud").phase is Phase.SUCCEEDED, "its end is recorded")
+
+    removed = bireme("rm", "--yes", "loud")
+
+    assert removed.returncode == 0, removed.stderr
+    assert not (disk.path / "runs/loud/1").exists()
+
+
+def test_a_log_that_is_larger_than_files_may_be_holds_nobody_up(tmp_path: Path) -> None:
+    with bireme_in(tmp_path, ("prlimit", "--fsize=614400", "--")) as bireme:
+        bireme.write("big.py", "for number in range(28_000):\n    print('x' * 100, number)\nprint('end')\n")
+        done = bireme("run", "big.py", "--name", "big", "--json")
+        assert done.returncode == 0, done.stderr
+        until(lambda: not bireme.keepers("big"), "its runner has ended", patience=30)
+
+        assert bireme("logs", "big").stdout.splitlines()[-1] == "end"
+        removed = bireme("rm", "--ended", "--yes")
+
+        assert "removed 1 ended job" in removed.stderr
+
+
 def test_a_follower_says_once_that_the_disk_is_full(bireme: Bireme, disk: Disk) -> None:
     bireme.write("ticks.py", TICKS)
     following = bireme.begin("run", "ticks.py", "--name", "ticks", "--workers", "1", "--", str(bireme.folder))

@@ -21,7 +21,7 @@ from bireme.model.status import Phase, Status
 from bireme.runs import files, reserve
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
-from bireme.runs.room import PASSING, Room
+from bireme.runs.room import LAST_TRIES, PASSING, Room
 
 LONGEST_WAIT = 30.0
 """Seconds after which a runner looks unasked: a lost wake-up costs time, never correctness."""
@@ -60,7 +60,15 @@ class RunStore:
 
     async def tell(self, events: Iterable[Event]) -> None:
         told = tuple(events)
-        await self._room.until(lambda: self._run.append_events(told, time.time()))
+
+        def write() -> None:
+            self._run.append_events(told, time.time())
+
+        if _is_over(self.status):
+            # The truth is written: nobody who removes or resumes the job waits long for its events.
+            await self._room.within(LAST_TRIES, write)
+        else:
+            await self._room.until(write)
 
 
 def serve(run: RunDirectory, stdin: Input | None) -> None:
@@ -109,10 +117,14 @@ async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.E
         shown = _show(run, backend, shown)
         attempt = await _tell_changed_code(run, store, attempt)
         room.settle()
-        if room.lacks == lacks and not backend.journal.is_behind and (event := room.found()):
+        at_rest = not changed.is_set() and _is_at_rest(decision.status, backend)
+        if gives_up := room.has_waited(at_rest and _is_told(decision.status, backend)):
+            room.give_up()
+        is_written = room.lacks == lacks and not backend.journal.is_behind
+        if (is_written or gives_up) and (event := room.found()):
             await store.tell((event,))
             reserve.keep(run.path)
-        if not changed.is_set() and not room.is_short and _is_at_rest(decision.status, backend):
+        if at_rest and not changed.is_set() and (gives_up or not (room.is_short or backend.holds)):
             return
         await _wait(changed, decision.wake_at, room.pause if room.is_short else LONGEST_WAIT)
 
@@ -131,9 +143,16 @@ async def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) ->
 
 def _is_at_rest(status: Status, backend: LocalBackend) -> bool:
     """Whether nothing is left to do until somebody edits the job."""
-    if not (status.phase.is_final or status.phase is Phase.SUSPENDED):
-        return False
-    return not backend.holds and not any(one.is_alive for one in backend.replicas())
+    return _is_over(status) and not any(one.is_alive for one in backend.replicas())
+
+
+def _is_told(status: Status, backend: LocalBackend) -> bool:
+    """Whether the next runner would know all that matters; a claim that is left over counts as dead."""
+    return status.phase.is_final or not backend.journal.is_behind
+
+
+def _is_over(status: Status) -> bool:
+    return status.phase.is_final or status.phase is Phase.SUSPENDED
 
 
 async def _wait(changed: asyncio.Event, wake_at: float | None, longest: float) -> None:

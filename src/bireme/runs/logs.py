@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -118,6 +120,7 @@ class LogWriter:
 
     def __init__(self, logs: Path, replica: str, container: str, settings: LogSettings | None = None) -> None:
         self._settings = settings or LogSettings()
+        self._rotate_at = min(self._settings.rotate_at, _largest_file())
         self._folder = logs / replica
         self._container = container
         with files.explained(self._folder):
@@ -185,22 +188,37 @@ class LogWriter:
         # Without this look, each try would leave another torn note on a disk that has a few bytes left.
         if not lost.may_try(now) or not files.has_room(self._folder):
             return False
-        note = encode_entry(Entry(now, Stream.STDERR, True, lost.note(now).encode()))
-        if self._append(note, now) < len(note) - 1:
+        if not self._note(lost, now):
             return False
         self.dropped += lost.finish()
         self._dropping = None
         return True
 
+    def conclude(self, now: float) -> None:
+        """Says in the log what is missing there, or does without: nobody waits any longer."""
+        if self._dropping is not None:
+            self._note(self._dropping, now)
+            self.dropped += self._dropping.finish()
+            self._dropping = None
+
+    def _note(self, lost: Dropping, now: float) -> bool:
+        note = encode_entry(Entry(now, Stream.STDERR, True, lost.note(now).encode()))
+        self._make_way(note)
+        return self._append(note, now) >= len(note) - 1
+
     def _write(self, out: bytes, now: float) -> None:
         if self._dropping is not None and not self.recover(now):
             self._dropping.count(out, written=0)
             return
-        if self._size and self._size + len(out) > self._settings.rotate_at:
-            self._rotate()
+        self._make_way(out)
         written = self._append(out, now)
         if self._dropping is not None:
             self._dropping.count(out, written)
+
+    def _make_way(self, out: bytes) -> None:
+        """Begins a new file where this one would become too large."""
+        if self._size and self._size + len(out) > self._rotate_at:
+            self._rotate()
 
     def _append(self, out: bytes, now: float) -> int:
         """Appends what fits; what does not makes the writer drop output until it recovers."""
@@ -299,6 +317,12 @@ class _Line:
         starts = range(0, len(text), self._piece)
         cuts = [Entry(now, self._stream, False, text[start : start + self._piece]) for start in starts]
         return b"".join(map(encode_entry, cuts))
+
+
+def _largest_file() -> int:
+    """How large `ulimit -f` lets a file become."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 def _last_entries(path: Path, size: int) -> Iterator[Entry]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from bireme.runs import runnerlog
 from bireme.runs.logs import LogWriter, Stream
-from bireme.runs.room import Room
+from bireme.runs.room import PASSING, Room
 
 _PAUSE = 0.02
 """Seconds between two reads of one pipe: a chatty program wakes us at most fifty times a second."""
@@ -114,20 +114,30 @@ class Sink:
         if self._timer is None:
             self._tick()
 
-    def _notice(self) -> None:
-        """Have the note on what is missing written as soon as there is room, even if nothing more comes."""
-        if self._writer.lack is not None and not self._owes:
-            self._owes = True
-            self._room.lack(self._writer.lack)
-            self._room.owe(self._recover)
-            self._changed()
-
-    def _recover(self) -> bool:
+    def settle(self) -> bool:
+        """Have the note on what is missing written if there is room."""
         if not self._writer.recover(time.time()):
             return False
+        self._noted()
+        return True
+
+    def conclude(self) -> None:
+        """Have that note tried for the last time."""
+        self._writer.conclude(time.time())
+        self._noted()
+
+    def _notice(self) -> None:
+        """Owe the note on what is missing until there is room, even if nothing more comes."""
+        # What does not pass, such as a folder that is gone, is not waited for.
+        if isinstance(self._writer.lack, PASSING) and not self._owes:
+            self._owes = True
+            self._room.lack(self._writer.lack)
+            self._room.owe(self)
+            self._changed()
+
+    def _noted(self) -> None:
         self._room.dropped(self._writer.dropped - self._told)
         self._told, self._owes = self._writer.dropped, False
-        return True
 
     def _tick(self) -> None:
         """Show unfinished lines when they are due."""
