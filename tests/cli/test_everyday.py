@@ -131,9 +131,20 @@ def test_rm_by_a_beginning_asks_first_and_says_what_it_removes(cli: Cli) -> None
         assert terminal.ended() == 0
 
     assert refused.status == 2
-    assert "bireme rm --yes stage3-abcd" in refused.err
+    assert "there is no job stage3; so begins stage3-abcd" in refused.err
     assert "removed stage3-abcd" in terminal.shown
     assert cli.runs() == []
+
+
+def test_rm_with_yes_takes_a_full_name_only(cli: Cli) -> None:
+    cli.write("sleep.py", scripts.SLEEPS)
+    cli.detached("sleep.py", "--name", "mnist-tf")
+
+    refused = [cli("rm", *words) for words in (("--yes", "mnist"), ("mnist",))]
+
+    assert [one.status for one in refused] == [2, 2]
+    assert all("mnist-tf" in one.err for one in refused)
+    assert cli.runs() == ["mnist-tf#1"]
 
 
 # No name

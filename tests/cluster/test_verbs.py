@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from bireme import errors
 from bireme.model.status import Phase
 from bireme.sdk.client import Client
+from tests.cli import scripts
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli
 from tests.cluster import operating
@@ -290,6 +292,43 @@ def test_a_name_in_both_places_is_asked_about(bireme: Verbs) -> None:
     assert bireme.done("logs", "mnist", "--on", "local").out == "hello\n"
     assert bireme.json("show", "mnist", "--on", "kubernetes")["backend"] == "kubernetes"
     assert {one["id"] for one in bireme.json("ps", "--all")["jobs"]} == {"mnist", "pytorchjob/mnist"}
+
+
+def test_without_a_name_nobody_elses_job_is_stopped_or_resumed(
+    bireme: Verbs, pods: Played, tmp_path: Path
+) -> None:
+    on = ("--on", "kubernetes")
+    colleague = str(tmp_path / "colleague")
+    file = bireme.manifest(pytorch())
+    bireme.done("run", "-f", file, "--name", "theirs", *on, "--detach", BIREME_HOME=colleague)
+
+    stopped = bireme("stop", *on)
+    assert (stopped.status, stopped.out) == (2, "")
+    assert "bireme stop pytorchjob/theirs --on kubernetes" in stopped.err
+
+    bireme.done("stop", "theirs", *on)
+    resumed = bireme("resume", *on)
+    assert (resumed.status, "bireme resume pytorchjob/theirs" in resumed.err) == (2, True)
+    assert bireme.json("show", "theirs", *on)["phase"] == "Suspended"
+
+    bireme.done("run", "-f", file, "--name", "mine", *on, "--detach")
+    bireme.done("run", "-f", file, "--name", "later", *on, "--detach", BIREME_HOME=colleague)
+    assert bireme.json("show", *on)["name"] == "mine"
+    assert "newest active job: pytorchjob/mine" in bireme.done("stop").err
+
+
+def test_a_beginning_is_not_completed_while_a_cluster_is_silent(bireme: Verbs) -> None:
+    gone = bireme.changed()
+    file = gone.manifest(pytorch())
+    gone.done("run", "-f", file, "--name", "other", "--on", "kubernetes", "--detach")
+    bireme.cli.write("sleep.py", scripts.SLEEPS)
+    bireme.cli.detached("sleep.py", "--name", "mnist-tf")
+    bireme.changed(server="https://127.0.0.1:1")
+
+    stopped = gone("stop", "mnist")
+
+    assert stopped.status == errors.Unreachable.exit_status, stopped.err
+    assert gone.json("show", "mnist-tf", "--on", "local")["phase"] != "Suspended"
 
 
 def test_a_cluster_that_is_dead_costs_a_sentence(bireme: Verbs) -> None:

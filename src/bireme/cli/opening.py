@@ -14,6 +14,7 @@ from bireme.cli import text, where
 from bireme.cli.terminal import columns, this_terminal
 from bireme.model.status import Phase
 from bireme.sdk.client import Client
+from bireme.sdk.places import Backend
 
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead, as docs/cli.md describes it."
@@ -82,11 +83,37 @@ def meant(client: Client, name: str | None, default: Default = NEWEST) -> str:
         return name
     found = client.places.newest(default.is_wanted)
     if found is None:
-        raise errors.BadInput(
-            f"no job is named, and there is no {default.words}", hint="`bireme ps --all` lists the jobs"
-        )
+        raise _nobody(default)
     say(f"newest {default.words}: {found.id}")
     return found.key
+
+
+def own_meant(client: Client, names: tuple[str, ...], default: Default, verb: str) -> tuple[str, ...]:
+    """The names that were given, or that of the user's newest job; somebody else's is asked about."""
+    if names:
+        return names
+    found = client.places.newest_own(default.is_wanted)
+    if found is not None:
+        say(f"newest {default.words}: {found.id}")
+        return (found.key,)
+    is_asked = client.places.backend is Backend.KUBERNETES
+    theirs = client.places.newest(default.is_wanted) if is_asked else None
+    if theirs is None:
+        raise _nobody(default)
+    fact = f"no {default.words} was started from here; the newest of the namespace is {theirs.id}"
+    if not this_terminal().stdin:
+        words = " ".join(["bireme", verb, theirs.id, *where.chosen().words])
+        raise errors.BadInput(fact, hint=f"if it is meant, name it: {words}")
+    if click.confirm(f"{fact}. {verb.capitalize()} it?", err=True):
+        return (theirs.key,)
+    say(f"{theirs.id} is left as it is")
+    return ()
+
+
+def _nobody(default: Default) -> errors.BadInput:
+    return errors.BadInput(
+        f"no job is named, and there is no {default.words}", hint="`bireme ps --all` lists the jobs"
+    )
 
 
 def all_meant(client: Client, names: tuple[str, ...], default: Default = NEWEST) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bireme.cli.opening import RESUMABLE, all_meant, as_json, names, opened, print_json, say
+from bireme.cli.opening import RESUMABLE, as_json, names, opened, own_meant, print_json, say
 from bireme.model.status import Phase
 from bireme.sdk.views import JobViews
 
@@ -18,11 +18,11 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     It costs none of their retries; of a job that failed, all retries are there again. The script goes on from
     its last checkpoint, if it saves any with `run.save` and restores them.
 
-    Without a NAME, the newest job that was stopped or has failed.
+    Without a NAME, your newest job that was stopped or has failed.
     """
     client = opened()
     views = []
-    for name in all_meant(client, names, RESUMABLE):
+    for name in own_meant(client, names, RESUMABLE, "resume"):
         job = client.find(name)
         before, view = job.view(), job.resume()
         views.append(view)

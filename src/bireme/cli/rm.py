@@ -69,7 +69,9 @@ def _tried(client: Client, name: str, yes: bool) -> errors.BiremeError | None:
 
 
 def _remove(client: Client, name: str, yes: bool) -> None:
-    job = client.find(name)
+    # What begins so could be another job than its user thinks of: it is taken only if somebody is asked.
+    is_exact = yes or not this_terminal().stdin
+    job = JobHandle(client.places.named(name)) if is_exact else client.find(name)
     try:
         view = job.view()
     except errors.OurBug:  # it is damaged, and to be removed is all that is left for it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bireme.cli.opening import ACTIVE, all_meant, as_json, names, opened, print_json, say
+from bireme.cli.opening import ACTIVE, as_json, names, opened, own_meant, print_json, say
 from bireme.model.status import Phase
 from bireme.sdk.views import JobViews
 
@@ -15,12 +15,12 @@ from bireme.sdk.views import JobViews
 def command(names: tuple[str, ...], as_json: bool) -> None:
     """Stops jobs (SIGTERM, then SIGKILL after their grace) and waits until they rest.
 
-    Without a NAME, the newest active job. A stopped job keeps everything that it wrote;
+    Without a NAME, your newest active job. A stopped job keeps everything that it wrote;
     `bireme resume` goes on with its next attempt.
     """
     client = opened()
     views = []
-    for name in all_meant(client, names, ACTIVE):
+    for name in own_meant(client, names, ACTIVE, "stop"):
         job = client.find(name)
         before, view = job.view(), job.stop()
         views.append(view)

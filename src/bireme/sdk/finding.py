@@ -78,7 +78,7 @@ class Places:
     def recent(self, ended: int) -> tuple[tuple[JobSummary, ...], int]:
         """The jobs that have not ended and the last few that have, and how many more have ended."""
         self.unreached = ()
-        if self._on is Backend.LOCAL or (self._on is None and not self._clusters()):
+        if self._is_local:
             return self.local.recent(ended)
         found = self.jobs(all=True)
         over = [one.key for one in found if one.is_over]
@@ -97,7 +97,7 @@ class Places:
         """
         try:
             return self.exact(name)
-        except (errors.BadInput, errors.Unreachable, errors.NoAccess):
+        except errors.BadInput:  # a cluster that is silent may have the job of this very name
             full = self._completed(name)
             if full is None:
                 raise
@@ -119,28 +119,67 @@ class Places:
             )
         return self._in_clusters(name, remembered)
 
+    def named(self, name: str) -> Found:
+        """The job of this very name; the error says which ones begin so."""
+        try:
+            return self.exact(name)
+        except errors.BadInput as error:
+            begin = name.partition("#")[0]
+            found = self._beginning(begin)
+            if not found or begin in found:
+                raise
+            raise errors.BadInput(
+                f"there is no job {name}; so begin{'s' if len(found) == 1 else ''} {_some(found)}",
+                hint="write the name in full",
+            ) from error
+
     def newest(self, wanted: Callable[[Phase], bool]) -> Found | None:
-        """The job that was started last, of those in such a phase; None if there is none."""
-        if self._on is Backend.LOCAL or (self._on is None and not self._clusters()):
+        """The job that was started last, of those in such a phase; the user's own come first."""
+        if self._is_local:
             return self.local.newest(wanted)
-        found = next((one for one in self.jobs(all=True) if wanted(one.phase) and one.is_here), None)
+        found = self._wanted(wanted)
+        mine = [one for one in found if self._is_own(one)]
+        return self.exact((mine or found)[0].key) if found else None
+
+    def newest_own(self, wanted: Callable[[Phase], bool]) -> Found | None:
+        """The job that this user started last, of those in such a phase; None if there is none."""
+        if self._is_local:
+            return self.local.newest(wanted)
+        found = next((one for one in self._wanted(wanted) if self._is_own(one)), None)
         return self.exact(found.key) if found is not None else None
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether this machine alone is looked at."""
+        return self._on is Backend.LOCAL or (self._on is None and not self._clusters())
+
+    def _wanted(self, wanted: Callable[[Phase], bool]) -> list[JobSummary]:
+        return [one for one in self.jobs(all=True) if wanted(one.phase) and one.is_here]
+
+    def _is_own(self, one: JobSummary) -> bool:
+        """Whether a job was started from this home: a namespace may be shared."""
+        return one.backend == Backend.LOCAL or any(
+            (known.context, known.namespace) == (one.context, one.namespace) and one.name in known.names
+            for known in self._book.read()
+        )
 
     def _completed(self, name: str) -> str | None:
         """The one name that begins so; None if there is none, or if a job has this very name."""
         begin, mark, number = name.partition("#")
-        if not begin or "/" in begin:
-            return None
-        found = [one for one in self._candidates() if one.startswith(begin)]
+        found = self._beginning(begin)
         if not found or begin in found:
             return None
         if len(found) > 1:
-            shown = ", ".join(found[:_MOST_CANDIDATES])
-            more = f" and {len(found) - _MOST_CANDIDATES} more" if len(found) > _MOST_CANDIDATES else ""
             raise errors.BadInput(
-                f"{len(found)} jobs begin with {begin}: {shown}{more}", hint="write more of the name"
+                f"{len(found)} jobs begin with {begin}: {_some(found)}", hint="write more of the name"
             )
         return f"{found[0]}{mark}{number}"
+
+    def _beginning(self, begin: str) -> list[str]:
+        """The names that begin so."""
+        if not begin or "/" in begin:
+            return []
+        return [one for one in self._candidates() if one.startswith(begin)]
 
     def _candidates(self) -> tuple[str, ...]:
         """The names of all jobs that could be meant, those of this machine first, the newest first."""
@@ -229,6 +268,11 @@ class Places:
                 )
             self._opened[known] = cluster.opened(self._home, self._environ, where)
         return self._opened[known]
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_CANDIDATES} more" if len(names) > _MOST_CANDIDATES else ""
+    return ", ".join(names[:_MOST_CANDIDATES]) + more
 
 
 def _named(jobs: tuple[JobSummary, ...]) -> tuple[JobSummary, ...]:
