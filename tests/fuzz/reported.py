@@ -15,7 +15,7 @@ import numpy
 from bireme import errors
 from bireme.cli import render_checkpoints, render_jobs
 from bireme.core import picking
-from bireme.runs import checkpoints, logreading, metrics, tfevents
+from bireme.runs import checkpoints, logreading, metrics, progress, tfevents
 from bireme.runs.boards import Board
 from bireme.runs.logreading import Choice
 from bireme.runs.logs import LogSettings, LogWriter, Stream
@@ -132,14 +132,20 @@ def record_payload(folder: Path) -> Target:
         layout.encode(Params(NOW, {"lr": 0.1, "layers": [1, 2], "name": "x"})),
     )
     head = layout.encode(Params(NOW, {}))[:-2]
+    path = folder / metrics.FOLDER / reading.file_name(0, 0)
+    path.parent.mkdir()
 
     def read(data: bytes) -> None:
+        # With the right checksum: a frame that is damaged otherwise gets no further than that.
+        path.write_bytes(layout.MAGIC + b"".join(map(_framed, (*names, data, payloads[3]))))
+        reading.Reader(str(path), leaves_out_large=True).read()
+        progress.of(folder)
         decoder = layout.Decoder()
         records = [decoder.decode(payload) for payload in (*names, data, payloads[3], data)]
         _followed([Reported(Source("rank-0", 0), (0, 0), record) for record in records if record is not None])
 
     trees: tuple[Tree, ...] = ({"lr": 0.1, "layers": [1, 2], "name": "x"},)
-    corpus = (head + b"[1, 2]", head + DEEP, head + b"1" * 5000)
+    corpus = (head + b"[1, 2]", head + DEEP, head + b"1" * 5000, payloads[4][:1], payloads[5][:3])
     return Target("record payload", payloads, read, (), trees, lambda tree: head + plain_json(tree), corpus)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -258,7 +259,7 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
 def _progress(run: RunDirectory, job: Job) -> Progress | None:
     try:
         return progress.of(run.path) or progress.printed(run.logs, job)
-    except (OSError, ValueError, errors.BiremeError):
+    except (OSError, ValueError, struct.error, errors.BiremeError):
         return None  # a list of jobs is no place to complain of a damaged file of one of them
 
 

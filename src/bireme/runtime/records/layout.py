@@ -117,7 +117,7 @@ def encode(record: Union[Opened, Histogram, Image, Text, Params]) -> bytes:
 
 def is_large(payload: bytes) -> bool:
     """Whether it holds an image or a histogram."""
-    return payload[:1] != b"" and _HEAD.unpack_from(payload)[0] in (_IMAGE, _HISTOGRAM)
+    return len(payload) >= _HEAD.size and _HEAD.unpack_from(payload)[0] in (_IMAGE, _HISTOGRAM)
 
 
 def step_of(payload: bytes) -> Optional[int]:
