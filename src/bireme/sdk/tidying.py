@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from bireme import errors
 from bireme.core import retention
 from bireme.core.retention import EndedRun, Limits
 from bireme.engine import control
 from bireme.model.quantities import show_memory
+from bireme.model.status import Phase
 from bireme.runs import checkpoints, directory, files, machine, records
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
+from bireme.sdk.checkpoints import VARIABLE
 
 _BLOCK = 512
 """Bytes in the unit of `st_blocks`, whatever the file system's own blocks are."""
@@ -24,7 +27,9 @@ def ended(home: Path) -> tuple[EndedRun, ...]:
     here = machine.this_machine()
     rows = [(row, RunDirectory(home, row.id)) for row in Ledger(home).runs()]
     over = {row.id for row, run in rows if row.phase is not None and _has_ended(run)}
-    needed = _mentioned(run for row, run in rows if row.id not in over)
+    # One that failed may be resumed, and then begins where it began before, if it has saved nothing.
+    needing = [run for row, run in rows if row.id not in over or row.phase is Phase.FAILED]
+    needed = _Needed(_mentioned(needing), tuple(one for run in needing for one in _origins(run)))
     return tuple(
         _looked_at(run, row.finished or row.created, needed)
         for row, run in rows
@@ -37,25 +42,29 @@ def removed(home: Path, runs: Iterable[EndedRun]) -> tuple[EndedRun, ...]:
     ledger = Ledger(home)
     done = []
     for one in runs:
-        run = directory.find(home, *records.parse_run(one.id)) if _is_there(home, one) else None
-        if run is None:
-            continue
         try:
+            run = directory.find(home, *records.parse_run(one.id)) if _is_there(home, one) else None
             # Held while it is deleted: nobody can resume it meanwhile, and whoever has it keeps it.
-            lock = control.hold_ended(run)
-            if lock is None:
+            lock = control.hold_ended(run) if run is not None else None
+            if run is None or lock is None:
                 continue
             with lock:
                 ledger.remove(run.id)
         except errors.BiremeError:
-            continue  # it cannot be read: `bireme rm NAME` says what is wrong with it
+            continue  # another command removed it, or it cannot be read: `bireme rm NAME` says what is wrong
         done.append(one)
     return tuple(done)
 
 
 def swept(home: Path, limits: Limits, now: float) -> str:
-    """Deletes what is beyond limits; returns a sentence about it, if there was anything."""
-    done = removed(home, retention.beyond(ended(home), limits, now)) if limits else ()
+    """Deletes what is beyond limits; returns a sentence about it, if there was anything.
+
+    What goes wrong is left for the next time: whoever calls this has started a job, and is to follow it.
+    """
+    try:
+        done = removed(home, retention.beyond(ended(home), limits, now)) if limits else ()
+    except (OSError, errors.BiremeError):
+        return ""
     return f"removed {summed(done)}, as keep_age, keep_runs and keep_size say" if done else ""
 
 
@@ -74,19 +83,33 @@ def _has_ended(run: RunDirectory) -> bool:
         return False
 
 
-def _looked_at(run: RunDirectory, at: float, needed: bytes) -> EndedRun:
+class _Needed(NamedTuple):
+    """What runs that are active, or may be resumed, were started with."""
+
+    words: bytes
+    """All of it: a folder may be named anywhere in it."""
+    origins: tuple[str, ...]
+    """The folders that BIREME_FROM names, without symbolic links."""
+
+    def covers(self, folder: Path) -> bool:
+        real = os.path.realpath(folder)
+        # With what may follow a folder's name: mnist/1 is not mnist/12.
+        named = any(os.fsencode(folder) + end in self.words for end in (b"/", b"@", b'"', b":"))
+        return named or any(f"{one}/".startswith(f"{real}/") for one in self.origins)
+
+
+def _looked_at(run: RunDirectory, at: float, needed: _Needed) -> EndedRun:
     return EndedRun(
         id=f"{run.id.name}#{run.id.number}",
         ended=at,
         size=_size(run.path),
         has_checkpoints=_has_checkpoints(run.path),
-        # With what may follow a folder's name: mnist/1 is not mnist/12.
-        is_needed=any(os.fsencode(run.path) + end in needed for end in (b"/", b"@", b'"', b":")),
+        is_needed=needed.covers(run.path),
     )
 
 
 def _mentioned(runs: Iterable[RunDirectory]) -> bytes:
-    """What active runs were started with: BIREME_FROM in it may name the folder of another run."""
+    """What runs were started with: it may name the folder of another run."""
     found = []
     for run in runs:
         for name in ("job.json", "context.json"):
@@ -95,6 +118,24 @@ def _mentioned(runs: Iterable[RunDirectory]) -> bytes:
             except OSError:
                 continue
     return b"\n".join(found)
+
+
+def _origins(run: RunDirectory) -> list[str]:
+    """The real folders that a run was started from."""
+    try:
+        job, environment = run.desired().job, run.context().environment
+    except errors.BiremeError:
+        return []
+    given = [
+        one.value
+        for role in job.roles
+        for container in role.pod.containers
+        for one in container.env
+        if one.name == VARIABLE
+    ]
+    given.append(environment.get(VARIABLE, ""))
+    folders = [one.rpartition("@")[0] or one for one in given if one.startswith("/")]
+    return [os.path.realpath(one) for one in folders]
 
 
 def _has_checkpoints(folder: Path) -> bool:

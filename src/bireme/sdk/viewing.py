@@ -207,7 +207,7 @@ def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float)
 
 
 def _is_recent(job: Job, status: Status) -> bool:
-    """Whether the crash that is remembered is why the job restarts: of a gang it may have been an eviction."""
+    """Whether the crash that is remembered is why the job restarts; of a gang it may be an eviction."""
     if status.blame is None or job.unit is not Unit.GANG:
         return True
     return status.blame.attempt == status.attempt - 1
