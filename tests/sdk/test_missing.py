@@ -115,3 +115,9 @@ def test_what_both_roles_lack_is_said_once(client: Client) -> None:
     assert job.here.splitlines()[1:] == [
         "Master and Worker container pytorch: there is no script /a/b.py (--map /a=./folder)"
     ]
+
+
+def test_a_name_that_is_longer_than_any_file_has_is_asked_for_like_any_other(client: Client) -> None:
+    found = _checked(client, f"[python, /{'x' * 300}/train.py]")
+
+    assert "there is no script /xxx" in found.here

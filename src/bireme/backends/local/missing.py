@@ -104,7 +104,7 @@ def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
         mounts = [mount for one in role.pod.containers for mount in one.mounts if mount.volume in mounted]
         names += [os.path.basename(mount.path.rstrip("/")) for mount in mounts]
     folders = (Path(around.supplies.cwd, name) for name in names if name)
-    found = next((folder for folder in folders if folder.is_dir()), None)
+    found = next((folder for folder in folders if os.path.isdir(folder)), None)
     return ("--volume", f"{claim}={_shown(found)}")
 
 
@@ -122,7 +122,7 @@ def _volumes(role: Role, around: Around) -> Iterator[Refusal]:
         where = f"volume {volume.name}"
         flags = ("--volume", f"{volume.name}={_ANY_FOLDER}")
         match volume.source:
-            case HostPath(path) if not Path(path).exists():
+            case HostPath(path) if not os.path.exists(path):
                 yield Refusal(where, f"this machine has no {path}", flags)
             case OtherVolume(type):
                 yield Refusal(where, f"a volume of type {type} needs a cluster", flags)
@@ -208,16 +208,17 @@ class _Program:
             return self._is_alone and self._volume_lacks(mount, path)
         if any(_is_below(path, os.path.dirname(one)) for one in self._files):
             return False
-        return not _mapped(path, self._supplies).exists()
+        # A path that may not be looked at counts as missing: then it is asked for.
+        return not os.path.exists(_mapped(path, self._supplies))
 
     def _volume_lacks(self, mount: Mount, path: str) -> bool:
         volume = self._volumes.get(mount.volume)
         rest = os.path.join(mount.sub_path, os.path.relpath(path, mount.path))
         match volume:
             case Volume(source=HostPath(folder)):
-                return not Path(folder, rest).exists()
+                return not os.path.exists(os.path.join(folder, rest))
             case Volume(source=Claim() as claim):
-                return not (_claim_folder(claim, self._around) / rest).exists()
+                return not os.path.exists(_claim_folder(claim, self._around) / rest)
             case _:
                 return False
 
@@ -278,11 +279,11 @@ def _with_files(cwd: Path, folder: str, names: Iterable[str]) -> Path | None:
     if not wanted:
         return None
     try:
-        below = sorted(one for one in cwd.iterdir() if one.is_dir() and not one.name.startswith("."))
+        below = sorted(one for one in cwd.iterdir() if os.path.isdir(one) and not one.name.startswith("."))
     except OSError:
         below = []
     likely = (cwd / os.path.basename(folder.rstrip("/")), cwd, *below)
-    return next((one for one in likely if all((one / name).is_file() for name in wanted)), None)
+    return next((one for one in likely if all(os.path.isfile(one / name) for name in wanted)), None)
 
 
 def _shown(folder: Path | None) -> str:
