@@ -6,6 +6,7 @@ known here, whatever stands in a shell line behind a command that may make files
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -253,17 +254,25 @@ def _of_shell(words: Sequence[str], folder: str | None) -> Iterator[Opened]:
 
 def _of_line(line: str, folder: str | None) -> Iterator[Opened]:
     """The files of a shell line, up to the first command after which they cannot be known."""
-    for command, end in _commands(line):
+    commands = list(_commands(line))
+    for index, (command, end) in enumerate(commands):
         plain = _before_redirection(command)
         name = os.path.basename(next(iter(_unwrapped(plain)), ""))
         if name == "cd":
             folder = _changed(folder, plain)
         elif name not in _CHANGE_NO_FILE and not _is_installer(plain):
-            yield from _of_command(plain, folder)
+            if not _has_alternative([end for _, end in commands[index:]]):
+                yield from _of_command(plain, folder)
             if name:
                 return
         if end not in _LINE_ENDS or len(plain) != len(command):
             return
+
+
+def _has_alternative(ends: Sequence[str]) -> bool:
+    """Whether another command is run where this one fails, so that its files may be missing."""
+    rest = itertools.takewhile(lambda end: end in ("&&", "||", "|"), ends)
+    return "||" in rest
 
 
 def _commands(line: str) -> Iterator[tuple[list[str], str]]:

@@ -55,6 +55,8 @@ def test_the_script_is_found_behind_launchers_and_shells(line: str) -> None:
         "bash -c 'python \"$SCRIPT\"'",
         "bash -c 'pip install -t /a t && python /a/t.py'",
         "bash -c 'false || python /a/t.py'",
+        "bash -c 'python /a/t.py || python ./y.py'",
+        "bash -c 'cd /a && python /a/t.py && echo done || python ./y.py'",
         "bash -c 'an open \"quotation'",
         "mpirun -np 2 --wdir /b python t.py",
         "my-launcher --flag python /a/t.py",
