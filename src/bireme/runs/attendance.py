@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from bireme import errors
 from bireme.runs import locks
+from bireme.runs.locks import Lock
 
 LOCK = "terminal"
 """In the run directory: held, with a process id inside, as long as its user follows."""
@@ -15,11 +17,22 @@ LOCK = "terminal"
 
 @contextmanager
 def attending(folder: Path) -> Iterator[None]:
-    """Says so as long as it lasts, however this process ends; a second follower changes nothing."""
-    lock = locks.hold(folder / LOCK)
-    if lock is None:
+    """Says so as long as it lasts, however this process ends; a second follower changes nothing.
+
+    Where that cannot be written, as on a full disk, nobody answers the job; it is followed all the same.
+    """
+    with _said(folder) or nullcontext():
         yield
-        return
-    with lock:
-        os.pwrite(lock.fd, f"{os.getpid():<31}\n".encode(), 0)
-        yield
+
+
+def _said(folder: Path) -> Lock | None:
+    lock = None
+    try:
+        lock = locks.hold(folder / LOCK)
+        if lock is not None:
+            os.pwrite(lock.fd, f"{os.getpid():<31}\n".encode(), 0)
+    except (OSError, errors.BiremeError):
+        if lock is not None:
+            lock.close()
+        return None
+    return lock
