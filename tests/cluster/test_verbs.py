@@ -69,12 +69,16 @@ def test_a_job_is_started_listed_shown_and_waited_for(bireme: Verbs, pods: Playe
     (row,) = bireme.json("ps")["jobs"]
     assert (row["phase"], row["backend"], row["namespace"]) == ("Running", "kubernetes", bireme.namespace)
     assert "WHERE" in bireme("ps").out
+    assert "exec mnist-master-0 -- py-spy" in bireme("stacks", "mnist").err
+    assert "exec mnist-worker-0 -- py-spy" in bireme("stacks", "mnist", "--rank", "1").err
+    assert "mnist has no rank 2" in bireme("stacks", "mnist", "--rank", "2").err
 
     pods.end("mnist-master-0", 0)
     waited = bireme("wait", "mnist", "--timeout", "30s")
     assert (waited.status, "mnist: Succeeded in" in waited.err) == (0, True)
     (ended,) = bireme.json("ps")["jobs"]
     assert (ended["id"], ended["phase"]) == ("mnist", "Succeeded")
+    assert len(bireme.json("ps", "--all")["jobs"]) == 1
 
 
 def test_a_job_that_failed_tells_its_first_error(bireme: Verbs, pods: Played) -> None:

@@ -69,10 +69,17 @@ class ClusterJob:
         return nullcontext()  # a pod has no standard input of this machine
 
     def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
-        meta = self._object.metadata
+        seen = self._session.ask(self._look)
+        by_short = ranks.replica_names(seen.job)
+        asked = ranks.replica_of_rank(seen.job, rank or 0)
+        if asked is None and rank is not None:
+            raise errors.BadInput(f"{self.id} has no rank {rank}", hint=f"`bireme show {self.id}` lists them")
+        replica = asked or next(iter(by_short.values()))
+        there = {one.replica.name: one.pod.metadata.name for one in seen.pods}
         raise errors.BadInput(
             f"{self.id} runs in a cluster, where ranks are asked in their pods",
-            hint=f"kubectl -n {meta.namespace} exec {meta.name}-worker-{rank or 0} -- py-spy dump --pid 1 "
+            hint=f"kubectl -n {self._object.metadata.namespace} exec {there.get(replica, replica)} "
+            "-- py-spy dump --pid 1 "
             f"(py-spy in the image; `bireme show {self.id}` names the pods)",
         )
 

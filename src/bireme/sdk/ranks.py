@@ -37,6 +37,15 @@ def replica_names(job: Job) -> dict[str, str]:
     return {short_name(job, name): name for name in named}
 
 
+def replica_of_rank(job: Job, rank: int) -> str | None:
+    """The replica that has a rank; None where the kind gives none, or not so many."""
+    for role in job.roles:
+        for index in range(_shown(role)):
+            if rank_of(job, role, index) == rank:
+                return member_name(job, role, index)
+    return None
+
+
 def _shown(role: Role) -> int:
     return 1 if role.naming is Naming.ROLE else role.replicas
 
