@@ -263,6 +263,21 @@ def test_a_run_that_has_ended_can_be_removed_from_a_full_disk(bireme: Bireme, di
     assert not (disk.path / "runs/short/1").exists()
 
 
+def test_a_run_that_is_active_can_be_removed_from_a_full_disk(bireme: Bireme, disk: Disk) -> None:
+    ranks = started(bireme, "--workers", "2")
+    disk.fill()
+    ranks.go_on(0, 0)
+    # Its end cannot be recorded: the runner waits for room, and hears nevertheless.
+    ranks.exit(0, 1, 3)
+    ranks.go_on(0, 0)
+
+    removed = bireme("rm", "--yes", "ticks")
+
+    assert removed.returncode == 0, removed.stderr
+    assert not (disk.path / "runs/ticks/1").exists()
+    assert bireme.leftovers() == []
+
+
 def test_a_run_whose_log_lacks_a_note_on_what_is_missing_can_be_removed(bireme: Bireme, disk: Disk) -> None:
     bireme.write("loud.py", LOUD)
     done = bireme("run", "loud.py", "--name", "loud", "--detach", "--", str(bireme.folder))
