@@ -252,6 +252,9 @@ def test_rm_ended_can_be_narrowed(cli: Cli) -> None:
     refused = cli("rm", "--keep", "0", "three")
     assert (refused.status, "--keep is for --ended" in refused.err) == (2, True), refused.err
     assert cli("rm", "--ended", "three").status == 2
+    assert "did you mean 1d?" in cli("rm", "--ended", "--yes", "--older", "1").err
+    assert "did you mean 10Gi?" in cli("rm", "--ended", "--yes", "--larger", "10").err
+    assert cli.runs() == ["three#1"]
     assert cli("rm", "--ended", "--on", "kubernetes").status == 2
 
 
@@ -277,6 +280,7 @@ def test_limits_remove_what_is_beyond_them_but_never_checkpoints(cli: Cli) -> No
 
     assert done.status == 0
     assert "removed 1 ended job (" in done.err
+    assert ", as keep_runs says\n" in done.err
     assert "three#1" in cli.runs()
     assert "one#1" in cli.runs()
     assert "two#1" not in cli.runs()

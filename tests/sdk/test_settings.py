@@ -34,6 +34,11 @@ def test_a_variable_comes_before_the_file(tmp_path: Path) -> None:
         ("keep_runs = true", "keep_runs is not a text"),
         ('keeps = "1"', "unknown setting 'keeps'"),
         ("keep_age", "cannot be read"),
+        ('keep_age = "30"', "'30' has no unit, did you mean 30d?"),
+        ('keep_size = "20"', "'20' has no unit, did you mean 20Gi?"),
+        ('keep_size = "20m"', "did you mean 20Mi?"),
+        ("keep_size = 20", 'keep_size = "20Gi"'),
+        ("keep_age = 30", 'keep_age = "30d"'),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
@@ -44,3 +49,18 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, told: str) 
 
     assert told in str(caught.value)
     assert "config.toml" in str(caught.value)
+
+
+def test_a_number_without_a_unit_in_a_variable_is_refused_there_alone(tmp_path: Path) -> None:
+    (tmp_path / settings.CONFIG).write_text('keep_age = "30d"\n')
+
+    with pytest.raises(errors.BadInput) as caught:
+        settings.limits(tmp_path, {"BIREME_KEEP_SIZE": "20"})
+
+    assert caught.value.where == "BIREME_KEEP_SIZE"
+
+
+def test_nothing_and_a_size_in_bytes_need_no_unit(tmp_path: Path) -> None:
+    found = settings.limits(tmp_path, {"BIREME_KEEP_SIZE": "21474836480", "BIREME_KEEP_AGE": "0"})
+
+    assert found == Limits(age=0.0, size=20 * 2**30)

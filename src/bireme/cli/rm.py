@@ -8,12 +8,11 @@ import time
 import click
 
 from bireme import errors
-from bireme.cli import times
 from bireme.cli.opening import complete_names, opened, say
 from bireme.cli.terminal import this_terminal
 from bireme.core import retention
 from bireme.core.retention import EndedRun, Selection
-from bireme.model import quantities
+from bireme.model import durations, quantities
 from bireme.model.quantities import show_memory
 from bireme.sdk import tidying
 from bireme.sdk.client import Client, JobHandle
@@ -140,15 +139,18 @@ def _agreed_to_all(found: tuple[EndedRun, ...]) -> bool:
 
 
 def _older(written: str | None) -> float | None:
-    return None if written is None else times.span(written, "--older")
+    if written is None:
+        return None
+    try:
+        return durations.with_unit(written)
+    except ValueError as error:
+        raise errors.BadInput(f"--older {error}") from error
 
 
 def _larger(written: str | None) -> int | None:
     if written is None:
         return None
     try:
-        return quantities.whole(written)
+        return quantities.size(written)
     except ValueError as error:
-        raise errors.BadInput(
-            f"--larger {written!r} is not a size", hint="write it as 500Mi or 2Gi"
-        ) from error
+        raise errors.BadInput(f"--larger {error}", hint="write it as 500Mi or 2Gi") from error

@@ -59,16 +59,24 @@ def selected(runs: Sequence[EndedRun], wish: Selection, now: float) -> tuple[End
 
 def beyond(runs: Sequence[EndedRun], limits: Limits, now: float) -> tuple[EndedRun, ...]:
     """What exceeds a limit, the newest first; never a run with checkpoints, though it counts."""
-    found, taken = [], 0
+    gone = exceeded(runs, limits, now)
+    return tuple(run for run in _newest_first(runs) if run.id in gone)
+
+
+def exceeded(runs: Sequence[EndedRun], limits: Limits, now: float) -> dict[str, tuple[str, ...]]:
+    """Which limits each of these runs exceeds, by the run's id."""
+    found, taken = {}, 0
     for number, run in enumerate(_newest_first(runs)):
         taken += run.size
-        too_old = limits.age is not None and now - run.ended > limits.age
-        too_many = limits.runs is not None and number >= limits.runs
-        too_large = limits.size is not None and taken > limits.size
-        if (too_old or too_many or too_large) and not run.has_checkpoints and not run.is_needed:
-            found.append(run)
+        tests = {
+            "age": limits.age is not None and now - run.ended > limits.age,
+            "runs": limits.runs is not None and number >= limits.runs,
+            "size": limits.size is not None and taken > limits.size,
+        }
+        if any(tests.values()) and not run.has_checkpoints and not run.is_needed:
+            found[run.id] = tuple(name for name, is_beyond in tests.items() if is_beyond)
             taken -= run.size
-    return tuple(found)
+    return found
 
 
 def _newest_first(runs: Sequence[EndedRun]) -> list[EndedRun]:

@@ -69,6 +69,20 @@ def too_little_memory(written: Written) -> str:
     )
 
 
+def size(written: str) -> int:
+    """Returns bytes where a slip deletes things: a small number without a unit is refused. ValueError."""
+    amount = whole(written)
+    if amount < 0:
+        raise ValueError(f"{written!r} is less than nothing")
+    shape = _SHAPE.fullmatch(written)
+    suffix = shape["suffix"] if shape else ""
+    # A number that is large counts bytes, as other tools print them.
+    if 0 < amount < 1024 * 1024 and suffix not in ("k", "Ki"):
+        what = f"is {show_memory(amount)}" if suffix else "has no unit"
+        raise ValueError(f"{written!r} {what}, did you mean {_meant_memory(written)}?")
+    return amount
+
+
 def show_memory(number_of_bytes: int) -> str:
     """Returns a size for people, such as `3.5 GiB`, with at most three significant digits."""
     power = 0

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from bireme import errors
 from bireme.core.retention import Limits
 from bireme.model import durations, quantities
 
 CONFIG = "config.toml"
-NAMES = ("image", "keep_age", "keep_runs", "keep_size")
+EXAMPLES = {"image": '"python:3.11"', "keep_age": '"30d"', "keep_runs": "200", "keep_size": '"20Gi"'}
+NAMES = tuple(EXAMPLES)
+
+_Limit = TypeVar("_Limit", int, float)
 
 
 def given(home: Path, environ: Mapping[str, str], name: str) -> tuple[str, str]:
@@ -39,34 +43,29 @@ def read(path: Path) -> dict[str, str]:
     for name, value in content.items():
         is_number = isinstance(value, int) and not isinstance(value, bool) and name == "keep_runs"
         if not isinstance(value, str) and not is_number:
-            raise errors.BadInput(f"{name} is not a text", where=str(path), hint=f'{name} = "..."')
+            raise errors.BadInput(f"{name} is not a text", where=str(path), hint=f"{name} = {EXAMPLES[name]}")
     return {name: str(value) for name, value in content.items()}
 
 
 def limits(home: Path, environ: Mapping[str, str]) -> Limits:
     """How much of what has ended is kept; without a setting everything is."""
-    age, runs, size = (given(home, environ, name) for name in ("keep_age", "keep_runs", "keep_size"))
+    return Limits(
+        age=_limit(home, environ, "keep_age", durations.with_unit),
+        runs=_limit(home, environ, "keep_runs", _count),
+        size=_limit(home, environ, "keep_size", quantities.size),
+    )
+
+
+def _limit(home: Path, environ: Mapping[str, str], name: str, read: Callable[[str], _Limit]) -> _Limit | None:
+    written, place = given(home, environ, name)
     try:
-        return Limits(
-            age=durations.seconds(age[0]) if age[0] else None,
-            runs=_count(runs[0]) if runs[0] else None,
-            size=_size(size[0]) if size[0] else None,
-        )
+        return read(written) if written else None
     except ValueError as error:
-        where = ", ".join(place for _, place in (age, runs, size) if place)
-        raise errors.BadInput(
-            str(error), where=where, hint="for example keep_age 30d, keep_runs 200, keep_size 20Gi"
-        ) from error
+        example = EXAMPLES[name].strip('"')
+        raise errors.BadInput(str(error), where=place, hint=f"for example {name} {example}") from error
 
 
 def _count(written: str) -> int:
     if not written.isdecimal() or len(written) > 9:
         raise ValueError(f"{written!r} is not a number of runs")
     return int(written)
-
-
-def _size(written: str) -> int:
-    found = quantities.whole(written)
-    if found < 0:
-        raise ValueError(f"{written!r} is less than nothing")
-    return found

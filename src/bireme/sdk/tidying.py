@@ -61,11 +61,18 @@ def swept(home: Path, limits: Limits, now: float) -> str:
 
     What goes wrong is left for the next time: whoever calls this has started a job, and is to follow it.
     """
+    if not limits:
+        return ""
     try:
-        done = removed(home, retention.beyond(ended(home), limits, now)) if limits else ()
+        runs = ended(home)
+        done = removed(home, retention.beyond(runs, limits, now))
     except (OSError, errors.BiremeError):
         return ""
-    return f"removed {summed(done)}, as keep_age, keep_runs and keep_size say" if done else ""
+    if not done:
+        return ""
+    why = retention.exceeded(runs, limits, now)
+    names = [f"keep_{name}" for name in ("age", "runs", "size") if any(name in why[one.id] for one in done)]
+    return f"removed {summed(done)}, as {' and '.join(names)} {'says' if len(names) == 1 else 'say'}"
 
 
 def summed(runs: Iterable[EndedRun]) -> str:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bireme.core.retention import EndedRun, Limits, Selection, beyond, selected
+from bireme.core.retention import EndedRun, Limits, Selection, beyond, exceeded, selected
 
 NOW = 1000.0
 RUNS = tuple(EndedRun(f"run-{age}", NOW - age, size=10) for age in (100, 200, 300, 400))
@@ -41,6 +41,12 @@ def test_each_limit_counts_by_itself() -> None:
     assert _ids(beyond(RUNS, Limits(size=25), NOW)) == ["run-300", "run-400"]
     assert _ids(beyond(RUNS, Limits(age=350, runs=2), NOW)) == ["run-300", "run-400"]
     assert beyond(RUNS, Limits(), NOW) == ()
+
+
+def test_only_the_limits_that_removed_something_are_named() -> None:
+    limits = Limits(age=350, runs=50, size=10**9)
+
+    assert exceeded(RUNS, limits, NOW) == {"run-400": ("age",)}
 
 
 _ended = st.builds(
