@@ -45,6 +45,8 @@ spec:
         (["run", "train.py", "--env", "NOVALUE"], "--env NAME=VALUE"),
         (["run", "train.py", "--map", "relative=."], "begins with /"),
         (["run", "train.py", "--map", "/opt/app=./absent"], "there is no ./absent"),
+        (["run", "-f", "job.yaml", "--map", "/=."], "the root of an image cannot be mapped as a whole"),
+        (["run", "-f", "job.yaml", "--map", "//./=."], "the root of an image cannot be mapped as a whole"),
         (["run", "train.py", "--volume", "claim=./absent"], "mkdir -p ./absent"),
         (["run", "train.py", "--command", "python x.py"], "a script needs none"),
         (["run", "train.py", "--python", "/absent/python"], "there is no interpreter"),

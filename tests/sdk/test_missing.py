@@ -105,6 +105,24 @@ def test_a_program_that_is_not_installed_has_no_option_that_supplies_it(client: 
     assert job.flags == ()
 
 
+def test_a_file_at_the_root_is_supplied_by_itself(client: Client, tmp_path: Path) -> None:
+    lacking = _checked(client, "[python, /train.py]")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").touch()
+
+    assert lacking.flags == ("--map", "/train.py=./train.py")
+    assert _checked(client, "[python, /train.py]").flags == ("--map", "/train.py=./src/train.py")
+    assert _checked(client, "[python, /train.py]", maps={"/train.py": "src/train.py"}).here == ""
+
+
+def test_the_programs_of_this_machine_are_not_hidden_by_a_folder(client: Client) -> None:
+    job = _checked(client, "[/usr/bin/nosuchinterp, here.py]")
+
+    assert "there is no program /usr/bin/nosuchinterp (install nosuchinterp)" in job.here
+    assert job.flags == ()
+    assert _checked(client, "[/usr/bin/python3.99, here.py]").flags == ()
+
+
 def test_what_both_roles_lack_is_said_once(client: Client) -> None:
     text = ROLES.replace("[python, here.py]", "COMMAND").replace("COMMAND", "[python, /a/b.py]")
     for word, value in zip(("KIND", "SPECS", "FIRST", "NAME"), KINDS[0], strict=True):

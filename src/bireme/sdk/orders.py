@@ -183,6 +183,7 @@ def _ordered(reading: Reading, given: Given, scene: Scene) -> Ordered:
     if slips:
         # The reader only warns, because what a cluster holds must be readable. A person can still mend it.
         raise errors.BadManifest.of([replace(one, warning=False) for one in slips])
+    _refuse_root(given.maps)
     jobs = tuple(_named(one) for one in reading.jobs)
     _refuse_twins(jobs)
     references = _kept(reading)
@@ -276,6 +277,15 @@ def _called(read_job: ReadJob, name: str) -> ReadJob:
         {**read_job.manifest, "metadata": metadata}, file=read_job.file, script=read_job.script
     )
     return replace(again.jobs[0], line=read_job.line, module=read_job.module)
+
+
+def _refuse_root(maps: Mapping[str, str]) -> None:
+    for target, source in maps.items():
+        if not os.path.normpath(target).strip("/"):
+            raise errors.BadInput(
+                f"--map {target}={source}: the root of an image cannot be mapped as a whole",
+                hint="map a folder or a file of it: --map /train.py=./train.py",
+            )
 
 
 def _refuse_twins(jobs: Sequence[ReadJob]) -> None:

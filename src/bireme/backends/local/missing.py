@@ -36,6 +36,8 @@ from bireme.model.replicas import Addresses
 
 _ANY_FOLDER = "./folder"
 _ANY_VALUE = "VALUE"
+_SYSTEM = frozenset(f"{top}{folder}" for top in ("", "/usr", "/usr/local") for folder in ("/bin", "/sbin"))
+"""Folders of programs that this machine needs itself: nothing may be mapped over them."""
 _FILL_LATER = (EmptyDir, RefFiles, OtherVolume)
 """Volumes whose files are not on this machine yet when a job is submitted."""
 
@@ -192,8 +194,12 @@ class _Program:
             text = f"there is no {one.use} {one.path}{self._instead(one.path)}"
             if not one.path.startswith("/"):
                 yield Refusal(where, text, hint=f"the job runs in {folder}: put it there")
+            elif commandlines.is_python(one.path) and os.path.dirname(one.path) in ("/bin", "/usr/bin"):
+                yield Refusal(where, text, hint=f"write python instead, which is {self._around.python} here")
             elif one.use is Use.PROGRAM and commandlines.is_python(one.path):
                 yield Refusal(where, text, self._interpreter_flags(one.path))
+            elif one.use is Use.PROGRAM and os.path.dirname(os.path.normpath(path)) in _SYSTEM:
+                yield Refusal(where, text, hint=f"install {os.path.basename(path)}")
             else:
                 yield Refusal(where, text, self._flags(os.path.dirname(path), [os.path.basename(path)]))
 
@@ -237,6 +243,9 @@ class _Program:
         here = _shown(_with_files(Path(self._supplies.cwd), folder, names))
         if mount is not None:
             return ("--volume", f"{source.name if isinstance(source, Claim) else mount.volume}={here}")
+        if folder == "/":  # which cannot be mapped as a whole: the file itself is
+            found = _with_files(Path(self._supplies.cwd), folder, names)
+            return ("--map", f"/{names[0]}={_shown(found / names[0]) if found else f'./{names[0]}'}")
         return ("--map", f"{folder}={here}")
 
     def _interpreter_flags(self, word: str) -> tuple[str, ...]:
