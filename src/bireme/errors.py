@@ -87,18 +87,28 @@ class BadManifest(BadInput):
     )
 
     def __init__(
-        self, what: str, *, where: str = "", hint: str = "", complaints: Sequence[Complaining] = ()
+        self,
+        what: str,
+        *,
+        where: str = "",
+        hint: str = "",
+        complaints: Sequence[Complaining] = (),
+        warnings: Sequence[Complaining] = (),
     ) -> None:
         super().__init__(what, where=where, hint=hint)
         self.complaints: tuple[Complaining, ...] = tuple(complaints)
+        self.warnings: tuple[Complaining, ...] = tuple(warnings)
+        """What is odd besides, and would not have stopped the job."""
 
     @classmethod
-    def of(cls, complaints: Sequence[Complaining]) -> BadManifest:
+    def of(
+        cls, complaints: Sequence[Complaining], *, hint: str = "", warnings: Sequence[Complaining] = ()
+    ) -> BadManifest:
         """Makes the error of one or more complaints, of which it shows the first ten."""
         lines = [str(complaint) for complaint in complaints[:MOST_COMPLAINTS]]
         if more := len(complaints) - len(lines):
             lines.append(f"and {more} more")
-        return cls("\n".join(lines), complaints=complaints)
+        return cls("\n".join(lines), hint=hint, complaints=complaints, warnings=warnings)
 
 
 class NoRoom(BiremeError):

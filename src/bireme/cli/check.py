@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from bireme import errors
 from bireme.cli import manifests, script_options, text, where
 from bireme.cli.opening import as_json, print_json, print_lines, say
-from bireme.sdk.client import Client
 from bireme.sdk.places import Backend
 from bireme.sdk.views import CheckedJob, CheckError, CheckView, ScriptFiles
 
@@ -30,28 +29,24 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
     --on kubernetes the API server is asked, which changes nothing either. Of a script (FILE.py, FILE.sh) it
     lists which files would go with it to a cluster, and which would not.
     """
+    view, refused = _looked(files, more)
     if as_json:
-        sys.exit(_print_as_json(files, more))
-    client = where.chosen().client()
-    view = _view(client, files, more)
+        print_json(view)
+        sys.exit(refused[0].exit_status if refused else 0)
     for warning in view.warnings:
         say(f"warning: {warning}")
     for job in view.jobs:
-        print_lines(_lines(job, client.places.backend))
+        print_lines(_lines(job, where.chosen().client().places.backend))
     for script in view.scripts:
         print_lines(_script(script))
+    if refused:
+        raise _together(refused)
 
 
-def _view(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> CheckView:
-    scripts, others = _sorted(more)
-    if not (files or others or not scripts):
-        return CheckView(jobs=(), warnings=(), scripts=tuple(map(_files_of, scripts)))
-    found = client.checked(manifests.ordered(client, files, others))
-    return replace(found, scripts=tuple(map(_files_of, scripts)))
-
-
-def _print_as_json(files: tuple[str, ...], more: tuple[str, ...]) -> int:
-    """Prints what is valid and what is not, whatever goes wrong, and returns the exit status."""
+def _looked(
+    files: tuple[str, ...], more: tuple[str, ...]
+) -> tuple[CheckView, tuple[errors.BiremeError, ...]]:
+    """What is valid and what is not, whatever goes wrong; the errors stand in the view too."""
     view = CheckView(jobs=(), warnings=())
     refused: tuple[errors.BiremeError, ...] = ()
     scripts, others = _sorted(more)
@@ -60,13 +55,23 @@ def _print_as_json(files: tuple[str, ...], more: tuple[str, ...]) -> int:
         if files or others or not scripts:
             found = manifests.read(client, files, others)
             refused = found.refused
+            view = replace(view, warnings=tuple(str(one) for each in found.refused for one in each.warnings))
             if found.ordered.orders:
-                view = client.checked(found.ordered)
+                checked = client.checked(found.ordered)
+                view = replace(checked, warnings=(*view.warnings, *checked.warnings))
         view = replace(view, scripts=tuple(map(_files_of, scripts)))
     except errors.BiremeError as error:
         refused = (*refused, error)
-    print_json(replace(view, errors=tuple(one for error in refused for one in _errors(error))))
-    return refused[0].exit_status if refused else 0
+    return replace(view, errors=tuple(one for error in refused for one in _errors(error))), refused
+
+
+def _together(refused: tuple[errors.BiremeError, ...]) -> errors.BiremeError:
+    """One error for all; what is not about a manifest comes after what is."""
+    bad = [one for one in refused if isinstance(one, errors.BadManifest)]
+    others = [one for one in refused if not isinstance(one, errors.BadManifest)]
+    if bad and others:
+        say(f"bireme: {manifests.together(bad)}")
+    return others[0] if others else manifests.together(bad)
 
 
 def _sorted(more: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

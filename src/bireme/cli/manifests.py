@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from bireme import errors
+from bireme.manifest.complaints import Complaints
 from bireme.sdk import orders, sources
 from bireme.sdk.client import Client
 from bireme.sdk.orders import Given, Ordered
@@ -35,7 +36,7 @@ def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Or
     """Reads manifests; all complaints come at once."""
     found = read(client, files, more)
     if found.refused:
-        raise _together(found.refused)
+        raise together(found.refused)
     return found.ordered
 
 
@@ -48,20 +49,25 @@ def read(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Read:
     refused: list[errors.BadManifest] = []
     for file in chosen:
         try:
-            documents = sources.documents([file], lambda size: sys.stdin.buffer.read(size))
-            found.append(orders.of_documents(documents, Given(), client.scene()))
+            complaints = Complaints()
+            documents = sources.documents([file], lambda size: sys.stdin.buffer.read(size), complaints)
+            found.append(orders.of_documents(documents, Given(), client.scene(), complaints=complaints))
         except errors.BadManifest as error:
             refused.append(error)
-    together = Ordered(
+    every = Ordered(
         orders=tuple(order for one in found for order in one.orders),
         read=tuple(read for one in found for read in one.read),
         warnings=tuple(warning for one in found for warning in one.warnings),
         beside=tuple(each for one in found for each in one.beside),
     )
-    return Read(together, tuple(refused))
+    return Read(every, tuple(refused))
 
 
-def _together(refused: Sequence[errors.BadManifest]) -> errors.BadManifest:
+def together(refused: Sequence[errors.BadManifest]) -> errors.BadManifest:
     if len(refused) == 1:
         return refused[0]
-    return errors.BadManifest.of([complaint for one in refused for complaint in one.complaints])
+    return errors.BadManifest.of(
+        [complaint for one in refused for complaint in one.complaints],
+        hint=next((one.hint for one in refused if one.hint), ""),
+        warnings=[warning for one in refused for warning in one.warnings],
+    )

@@ -15,6 +15,7 @@ from bireme import errors
 from bireme.cli import script_options, supplying, terminal, where
 from bireme.cli.conclusion import conclude
 from bireme.cli.opening import as_json, opened, print_json, say
+from bireme.manifest.complaints import Complaints
 from bireme.sdk import orders
 from bireme.sdk.client import JobHandle
 from bireme.sdk.orders import Ordered, Scene, Script
@@ -183,8 +184,9 @@ def _ordered(asked: Asked, scene: Scene, origin: dict[str, str], *, stdin: bool)
         _refuse_script_words(asked)
         from bireme.sdk import sources  # here, because it imports YAML
 
-        documents = sources.documents(asked.files, lambda size: sys.stdin.buffer.read(size))
-        return orders.of_documents(documents, given, scene, asked.name or "")
+        complaints = Complaints()
+        documents = sources.documents(asked.files, lambda size: sys.stdin.buffer.read(size), complaints)
+        return orders.of_documents(documents, given, scene, asked.name or "", complaints)
     script = _script(asked)
     # The variables of a script stand in its manifest, where `bireme render` and `show` find them.
     return orders.of_script(replace(script, env=given.environment), replace(given, environment={}), scene)

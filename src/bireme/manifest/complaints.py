@@ -81,6 +81,12 @@ class Complaints:
         return tuple(each for each in self._in_order() if each.warning)
 
     @property
+    def refusing(self) -> tuple[Complaint, ...]:
+        """The errors with the slips among them, which may well be why something is missing."""
+        found = [each for each in self._in_order() if not each.warning or each.is_slip]
+        return tuple(structs.replace(each, warning=False) for each in found)
+
+    @property
     def are_many(self) -> bool:
         """True once there are more complaints than anyone reads."""
         return len(self._found) >= _MANY

@@ -63,8 +63,6 @@ IGNORED = (
 )
 """Kinds that often stand beside a job and are none."""
 
-_MOST_HINTS = 3
-
 
 class ReadJob(Struct, frozen=True):
     """A job, and the manifest it was made of."""
@@ -97,9 +95,14 @@ def by_name(file: str, script: str) -> Launch:
     return scripts.by_name(script)
 
 
-def read(documents: Sequence[Document], looks: Looks = by_name) -> Reading:
-    """Reads jobs and what they refer to, or raises one BadManifest that carries every complaint."""
-    reader = _Reader(looks)
+def read(
+    documents: Sequence[Document], looks: Looks = by_name, complaints: Complaints | None = None
+) -> Reading:
+    """Reads jobs and what they refer to, or raises one BadManifest that carries every complaint.
+
+    `complaints` are those about files of which there are no documents.
+    """
+    reader = _Reader(looks, complaints)
     for document in documents:
         reader.add(document)
     return reader.finish()
@@ -115,9 +118,9 @@ def from_manifest(
 
 
 class _Reader:
-    def __init__(self, looks: Looks) -> None:
+    def __init__(self, looks: Looks, complaints: Complaints | None = None) -> None:
         self._looks = looks
-        self._complaints = Complaints()
+        self._complaints = complaints or Complaints()
         self._jobs: list[ReadJob] = []
         self._references = references.Gathered()
         self._seen: list[str] = []
@@ -133,10 +136,9 @@ class _Reader:
 
     def finish(self) -> Reading:
         self._add_pods()
-        errors = self._complaints.errors
-        if errors:
-            hint = self._instead or "\n".join(self._misspelt())
-            raise BadManifest(BadManifest.of(errors).what, hint=hint, complaints=errors)
+        if self._complaints.errors:
+            warnings = [each for each in self._complaints.warnings if not each.is_slip]
+            raise BadManifest.of(self._complaints.refusing, hint=self._instead, warnings=warnings)
         if not self._jobs:
             raise BadManifest.of([self._no_job()])
         return Reading(tuple(self._jobs), self._references.references(), self._complaints.warnings)
@@ -162,6 +164,8 @@ class _Reader:
                 self._add_job(jobs.read(root, module, self._complaints, fields.file), fields, root, script)
             else:
                 self._complain_in_any_version(fields, root, module)
+        elif not kind and (meant := _meant(fields)) is not None:
+            self._complain_in_any_version(fields, root, meant)
 
     def _complain_in_any_version(self, fields: Fields, root: Node, module: KindModule) -> None:
         """Complains of what is wrong with a job whichever version of its kind is meant."""
@@ -250,11 +254,6 @@ class _Reader:
             "kind", "a TrainJob of Trainer v2 is not run here, because its runtime lies in a cluster"
         )
 
-    def _misspelt(self) -> list[str]:
-        """The warnings that may well be why something is missing."""
-        likely = [each for each in self._complaints.warnings if "did you mean" in each.text]
-        return [str(each) for each in likely[:_MOST_HINTS]]
-
     def _no_job(self) -> Complaint:
         found = list(dict.fromkeys(self._seen))[:5]
         text = f"there is no job in it, only: {', '.join(found)}" if found else "there is no job in it"
@@ -269,6 +268,14 @@ def _unpacked(root: Node) -> Iterator[Node]:
         yield from items.value
     else:
         yield root
+
+
+def _meant(fields: Fields) -> KindModule | None:
+    """The kind that a document of no known kind is written for: its spec has a field that no other has."""
+    spec = fields.node("spec")
+    written = spec.value if spec is not None and isinstance(spec.value, dict) else {}
+    modules = (kinds.module(kind) for kind in Kind)
+    return next((module for module in modules if module.SPECS and module.SPECS in written), None)
 
 
 def _is_served(fields: Fields, module: KindModule) -> bool:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from bireme.errors import BadManifest
 from bireme.manifest import json_reader, yaml_reader
-from bireme.manifest.complaints import Complaint
+from bireme.manifest.complaints import Complaint, Complaints
 from bireme.manifest.nodes import Document, Mark, Node
 from bireme.manifest.trees import Builder
 from bireme.model import quantities
@@ -30,18 +30,32 @@ _BYTE_ORDER_MARK = "\ufeff"
 _WHOLE_FILE = Mark(0, 0)
 
 
-def read_path(path: Path) -> list[Document]:
-    """Reads a file, or every manifest of a folder by name; subfolders and hidden files are left alone."""
+def read_path(path: Path, complaints: Complaints | None = None) -> list[Document]:
+    """Reads a file, or every manifest of a folder by name; subfolders and hidden files are left alone.
+
+    What cannot be read is refused, or, where complaints are gathered, added to them.
+    """
     documents: list[Document] = []
-    problems: list[Complaint] = []
-    for file in _files(path):
+    problems = complaints or Complaints()
+    try:
+        files = _files(path)
+    except BadManifest as error:
+        files = _noted(error, problems)
+    for file in files:
         try:
             documents += read_text(_content(file), str(file))
         except BadManifest as error:
-            problems += [each for each in error.complaints if isinstance(each, Complaint)]
-    if problems:
-        raise BadManifest.of(problems)
+            _noted(error, problems)
+    if complaints is None:
+        problems.raise_if_any()
     return documents
+
+
+def _noted(error: BadManifest, complaints: Complaints) -> list[Path]:
+    for each in error.complaints:
+        if isinstance(each, Complaint):
+            complaints.add(each)
+    return []
 
 
 def read_text(text: bytes | str, file: str = "<stdin>") -> list[Document]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bireme import errors
 from bireme.core.retention import Limits
+from bireme.manifest.complaints import Complaints
 from bireme.model.status import Phase
 from bireme.runs import checkpoints
 from bireme.runs.checkpoints import Checkpoint
@@ -308,11 +309,12 @@ class Client:
 
         if isinstance(manifest, Mapping):
             return orders.of_manifest(manifest, given, self.scene(), name)
+        complaints = Complaints()
         if isinstance(manifest, str) and "\n" in manifest:
             documents = source.read_text(manifest, "<text>")
         else:
-            documents = source.read_path(Path(manifest))
-        return orders.of_documents(documents, given, self.scene(), name)
+            documents = source.read_path(Path(manifest), complaints)
+        return orders.of_documents(documents, given, self.scene(), name, complaints)
 
 
 def _handle(started: Started) -> JobHandle:

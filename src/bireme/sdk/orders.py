@@ -18,6 +18,7 @@ from bireme.core import scripts
 from bireme.core.scripts import Launch
 from bireme.engine.submit import Order
 from bireme.manifest import names, read, shortform
+from bireme.manifest.complaints import Complaints
 from bireme.manifest.nodes import Document
 from bireme.manifest.read import Reading, ReadJob
 from bireme.model.job import Kind
@@ -110,9 +111,20 @@ def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
     return _ordered(reading, given, scene)
 
 
-def of_documents(documents: Sequence[Document], given: Given, scene: Scene, name: str = "") -> Ordered:
-    """Makes the orders of manifests; a name replaces that of the only job."""
-    reading = read.read(documents, lambda file, path: launch_of(_folder(file, scene.cwd) / path, path))
+def of_documents(
+    documents: Sequence[Document],
+    given: Given,
+    scene: Scene,
+    name: str = "",
+    complaints: Complaints | None = None,
+) -> Ordered:
+    """Makes the orders of manifests; a name replaces that of the only job.
+
+    `complaints` are those about files that could not be read.
+    """
+    reading = read.read(
+        documents, lambda file, path: launch_of(_folder(file, scene.cwd) / path, path), complaints
+    )
     ordered = _ordered(_renamed(reading, name) if name else reading, given, scene)
     return replace(ordered, beside=tuple(_beside(documents)))
 
@@ -182,7 +194,8 @@ def _ordered(reading: Reading, given: Given, scene: Scene) -> Ordered:
     slips = [one for one in reading.warnings if one.is_slip]
     if slips:
         # The reader only warns, because what a cluster holds must be readable. A person can still mend it.
-        raise errors.BadManifest.of([replace(one, warning=False) for one in slips])
+        others = [one for one in reading.warnings if not one.is_slip]
+        raise errors.BadManifest.of([replace(one, warning=False) for one in slips], warnings=others)
     _refuse_root(given.maps)
     jobs = tuple(_named(one) for one in reading.jobs)
     _refuse_twins(jobs)

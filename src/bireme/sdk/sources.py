@@ -8,13 +8,19 @@ from pathlib import Path
 
 from bireme import errors
 from bireme.manifest import source
+from bireme.manifest.complaints import Complaints
 from bireme.manifest.nodes import Document
 
 STDIN = "-"
 
 
-def documents(files: Sequence[str], stdin: Callable[[int], bytes]) -> list[Document]:
-    """Reads files and folders in the order given; `-` is standard input, asked for so many bytes."""
+def documents(
+    files: Sequence[str], stdin: Callable[[int], bytes], complaints: Complaints | None = None
+) -> list[Document]:
+    """Reads files and folders in the order given; `-` is standard input, asked for so many bytes.
+
+    What is wrong with one of them is raised, or added to complaints.
+    """
     if files.count(STDIN) > 1:
         raise errors.BadInput("standard input can be read only once", hint="give `-f -` once")
     found: list[Document] = []
@@ -22,7 +28,7 @@ def documents(files: Sequence[str], stdin: Callable[[int], bytes]) -> list[Docum
         if file == STDIN:
             found += source.read_text(stdin(source.MOST_BYTES + 1), "<stdin>")
         else:
-            found += source.read_path(Path(file))
+            found += source.read_path(Path(file), complaints)
     return found
 
 
