@@ -32,6 +32,8 @@ class BiremeError(Exception):
     explanation: ClassVar[str]
     flags: tuple[str, ...] = ()
     """Words which, added to the command line, supply what is missing."""
+    by_hand: tuple[str, ...] = ()
+    """What else is to be done, which no option does."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         # Only `what` becomes an argument of Exception, so that pickle and copy rebuild the error.

@@ -144,6 +144,14 @@ def test_variables_reach_the_rank(cli: Cli) -> None:
     assert done.out == "hello = world\n"
 
 
+def test_a_variable_without_a_value_has_that_of_the_shell(cli: Cli) -> None:
+    cli.write("train.py", "import os; print(os.environ['GREETING'])")
+
+    done = cli("run", "train.py", "--env", "GREETING", GREETING="from the shell")
+
+    assert (done.status, done.out) == (0, "from the shell\n")
+
+
 def test_a_manifest_runs_in_its_own_folder_under_its_own_name(cli: Cli) -> None:
     (cli.folder / "sub").mkdir()
     cli.write("sub/train.py", "import os; print(os.getcwd())")

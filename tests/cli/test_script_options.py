@@ -42,3 +42,22 @@ def test_without_a_script_only_the_help_is_named() -> None:
     error = script_options.belongs_elsewhere("--lr", ["--lr", "0.1"], OURS)
 
     assert error.hint == "`bireme run --help` lists its options"
+
+
+def test_a_value_that_was_given_is_neither_shown_nor_replaced() -> None:
+    ours = {**OURS, "--env": True}
+    words = ["-f", "job.yaml", "--env", "WANDB_API_KEY=realkey"]
+
+    found = script_options.supplemented(words, ["--map", "/a=./b"], ours)
+
+    assert found == ["with all of it: bireme run -f job.yaml --env WANDB_API_KEY --map /a=./b"]
+
+
+@pytest.mark.parametrize("file", ["-", "<stdin>"])
+def test_a_manifest_from_a_pipe_is_saved_first(file: str) -> None:
+    found = script_options.supplemented(["-f", file], ["--fit"], OURS, ("install horovodrun",))
+
+    assert found == [
+        "first: save the manifest as job.yaml; install horovodrun",
+        "with all of it: bireme run -f job.yaml --fit",
+    ]

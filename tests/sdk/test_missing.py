@@ -139,3 +139,9 @@ def test_a_name_that_is_longer_than_any_file_has_is_asked_for_like_any_other(cli
     found = _checked(client, f"[python, /{'x' * 300}/train.py]")
 
     assert "there is no script /xxx" in found.here
+
+
+def test_what_no_option_supplies_is_said_beside_the_options(client: Client) -> None:
+    job = _checked(client, "[no-such-launcher]").by_hand
+
+    assert job == ("install no-such-launcher",)

@@ -118,6 +118,6 @@ def _lines(job: CheckedJob, backend: Backend) -> list[str]:
         place = "on this machine" if backend is Backend.LOCAL else "in the cluster"
         lines += text.indented([f"to run it {place}, more is needed:", *job.here.splitlines()], "  ")
     if job.flags:
-        command = script_options.supplemented(["-f", job.file], job.flags, {"-f": True})
-        lines += text.indented([f"with all of it: {command}"], "  ")
+        told = script_options.supplemented(["-f", job.file], job.flags, {"-f": True}, job.by_hand)
+        lines += text.indented(told, "  ")
     return lines + [f"  note: {note}" for note in job.notes]

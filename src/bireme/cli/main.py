@@ -229,7 +229,9 @@ def _advice(word: str) -> str:
         return f"to run a script: bireme run {word}"
     if word.endswith((".yaml", ".yml", ".json")):
         return f"to run a manifest: bireme run -f {word}"
-    near = difflib.get_close_matches(word, VERBS, n=1)
+    near = difflib.get_close_matches(word, VERBS)
+    if "run" in near and near[0] == "rm":  # which deletes, and is as near to `rum`
+        near = ["run"]
     return f"did you mean `bireme {near[0]}`?" if near else "`bireme --help` lists the verbs"
 
 

@@ -97,7 +97,7 @@ class Asked:
 @click.option("--memory", metavar="AMOUNT", help="Memory of each rank: 4Gi.  [default: no limit]")
 @click.option("--retries", type=int, metavar="N", help="Crashes that are forgiven.  [default: 3]")
 @click.option("--name", metavar="NAME", help="Of the job.  [default: the script's, with four letters]")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for every rank.")
+@click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable for every rank.")
 @click.option("--map", multiple=True, metavar="PATH=HERE", help="Supply a path of the image: /opt/app=./src.")
 @click.option("--volume", multiple=True, metavar="CLAIM=FOLDER", help="Supply a persistent volume claim.")
 @click.option("--command", metavar="WORDS", help="What the image's entrypoint would have run.")
@@ -121,6 +121,8 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     """
     asked = Asked(**words)
     _refuse_cluster_words()
+    if asked.name == "":
+        raise errors.BadInput("--name is empty", hint="leave it out, or name the job: --name mnist")
     client = opened()
     here = terminal.this_terminal()
     is_here = client.places.backend is Backend.LOCAL
@@ -154,7 +156,7 @@ def _add_command(error: errors.BiremeError) -> None:
     """Adds the command line that supplies all that an error asks for."""
     if error.flags:
         words, ours = click.get_current_context().meta[_WORDS]
-        error.hint = f"with all of it: {script_options.supplemented(words, error.flags, ours)}"
+        error.hint = "\n".join(script_options.supplemented(words, error.flags, ours, error.by_hand))
 
 
 def _refuse_cluster_words() -> None:

@@ -14,6 +14,8 @@ from bireme.core.scripts import ENDINGS
 _LAUNCHERS = ("torchrun",)
 _COUNTS_OF_OTHERS = ("nproc-per-node", "num-processes", "n", "np")
 """How torchrun, accelerate and mpirun call the number of ranks."""
+_SAVED = "job.yaml"
+"""What a manifest is called that came through a pipe, and is there no more."""
 
 
 def belongs_elsewhere(option: str, args: Sequence[str], ours: Mapping[str, bool]) -> errors.BadInput:
@@ -93,17 +95,23 @@ def _corrected(word: str, near: str, args: Sequence[str], ours: Mapping[str, boo
     return shlex.join(["bireme", "run", *left, *(["--", *right] if right else ())])
 
 
-def supplemented(args: Sequence[str], flags: Sequence[str], ours: Mapping[str, bool]) -> str:
-    """The command line of `bireme run` with flags added; one that is given already is replaced.
+def supplemented(
+    args: Sequence[str], flags: Sequence[str], ours: Mapping[str, bool], by_hand: Sequence[str] = ()
+) -> list[str]:
+    """Lines with the command line of `bireme run` that has flags added; one given already is replaced.
 
-    The values of variables are left out: they may be secrets, and a terminal's output may be kept.
+    The values of variables are left out: they may be secrets, and a terminal's output may be kept. An
+    option without one takes it from the shell, and is refused where that has none.
     """
     at = args.index("--") if "--" in args else len(args)
     added = errors.options(flags)
     replaced = {_key(one) for one in added}
     kept = [one for one in _options(args[:at], ours) if _key(one) not in replaced]
-    words = [word for one in (*map(_without_value, kept), *added) for word in one]
-    return shlex.join(["bireme", "run", *words, *args[at:]])
+    is_piped = any(_is_piped(one) for one in kept)
+    words = [word for one in (*map(_repeated, kept), *added) for word in one]
+    first = [*([f"save the manifest as {_SAVED}"] if is_piped else ()), *by_hand]
+    command = shlex.join(["bireme", "run", *words, *args[at:]])
+    return [*([f"first: {'; '.join(first)}"] if first else ()), f"with all of it: {command}"]
 
 
 def _options(args: Sequence[str], ours: Mapping[str, bool]) -> list[tuple[str, ...]]:
@@ -128,10 +136,17 @@ def _key(option: tuple[str, ...]) -> tuple[str, ...]:
     return (name, *(one.partition("=")[0] for one in value))
 
 
-def _without_value(option: tuple[str, ...]) -> tuple[str, ...]:
+def _is_piped(option: tuple[str, ...]) -> bool:
+    return option[0] in ("-f", "--file") and option[1:] in (("-",), ("<stdin>",))
+
+
+def _repeated(option: tuple[str, ...]) -> tuple[str, ...]:
+    """An option as it is to be given once more."""
+    if _is_piped(option):
+        return (option[0], _SAVED)
     if option[0] != "--env" or len(option) < 2:
         return option
-    return (option[0], f"{option[1].partition('=')[0]}=VALUE")
+    return (option[0], option[1].partition("=")[0])
 
 
 def split(args: Sequence[str], ours: Mapping[str, bool]) -> tuple[list[str], list[str]]:

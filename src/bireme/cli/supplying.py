@@ -11,8 +11,19 @@ from bireme.sdk.orders import Given
 
 
 def environment(written: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE`, the last one of a name wins."""
-    return dict(_pair("--env", one, "--env NAME=VALUE") for one in written)
+    """`NAME=VALUE`, or `NAME` for the value that it has here; the last one of a name wins."""
+    found = {}
+    for one in written:
+        if one and "=" not in one:
+            if one not in os.environ:
+                raise errors.BadInput(
+                    f"--env {one}: {one} is not set here", hint=f"--env {one}=VALUE, or: export {one}=VALUE"
+                )
+            found[one] = os.environ[one]
+        else:
+            name, value = _pair("--env", one, "--env NAME=VALUE")
+            found[name] = value
+    return found
 
 
 def maps(written: Sequence[str]) -> dict[str, str]:

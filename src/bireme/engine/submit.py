@@ -109,6 +109,7 @@ def together(refused: Sequence[errors.BiremeError]) -> errors.BiremeError:
     return _supplied_by(
         "\n".join(one.what for one in lacking),
         dict.fromkeys(pair for one in lacking for pair in errors.options(one.flags)),
+        dict.fromkeys(each for one in refused for each in one.by_hand),
     )
 
 
@@ -188,13 +189,15 @@ def _lacks(job: Job, lacking: list[Refusal], impossible: str) -> errors.BadInput
     lines = [str(one) for one in lacking[:_MOST_LACKING]]
     if more := len(lacking) - len(lines):
         lines.append(f"and {more} more")
-    return _supplied_by("\n".join([f"{job.kind} {job.name} cannot run here as it is:", *lines]), flags)
+    by_hand = dict.fromkeys(one.hint for one in lacking if one.hint and not one.flags)
+    what = "\n".join([f"{job.kind} {job.name} cannot run here as it is:", *lines])
+    return _supplied_by(what, flags, by_hand)
 
 
-def _supplied_by(what: str, flags: Iterable[tuple[str, ...]]) -> errors.BadInput:
+def _supplied_by(what: str, flags: Iterable[tuple[str, ...]], by_hand: Iterable[str] = ()) -> errors.BadInput:
     words = tuple(word for one in flags for word in one)
     error = errors.BadInput(what, hint=f"add {shlex.join(words)}" if words else "")
-    error.flags = words
+    error.flags, error.by_hand = words, tuple(by_hand)
     return error
 
 
@@ -205,6 +208,7 @@ def _no_room(order: Order, impossible: str, lacking: list[Refusal]) -> errors.No
     )
     if not order.script:
         error.flags = (*(word for one in lacking for word in one.flags), "--fit")
+        error.by_hand = tuple(dict.fromkeys(one.hint for one in lacking if one.hint and not one.flags))
     return error
 
 

@@ -120,12 +120,14 @@ class LocalPlace:
     def _check(self, order: Order, file: str, line: int) -> CheckedJob:
         here = ""
         flags: tuple[str, ...] = ()
+        by_hand: tuple[str, ...] = ()
         notes: tuple[str, ...] = ()
         try:
             _, notes = submit.check(self._home, order)
         except errors.BiremeError as error:
             # Whoever shows it says how the flags are given.
             here, flags = (error.what if error.flags else str(error)), error.flags
+            by_hand = error.by_hand
         replicas = {role.name: role.replicas for role in order.job.roles}
         return CheckedJob(
             kind=str(order.job.kind),
@@ -135,6 +137,7 @@ class LocalPlace:
             replicas=replicas,
             here=here,
             flags=flags,
+            by_hand=by_hand,
             notes=notes,
         )
 

@@ -266,7 +266,9 @@ class CheckedJob(Struct, frozen=True, kw_only=True):
     here: str = ""
     """What stands in the way of running it on this machine; empty if nothing does."""
     flags: tuple[str, ...] = ()
-    """The words which, added to `bireme run`, supply all of that."""
+    """The words which, added to `bireme run`, supply all of that but what is to be done by hand."""
+    by_hand: tuple[str, ...] = ()
+    """Such as `install horovodrun`."""
     notes: tuple[str, ...] = ()
 
 
