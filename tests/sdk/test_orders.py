@@ -38,7 +38,7 @@ def test_a_script_becomes_a_gang_that_runs_where_the_user_stands(scene: Scene) -
     [
         ("train.py", "train"),
         ("a/My_Net.v2.py", "my-net-v2"),
-        ("pkg.train", "train"),
+        ("date.bin", "date"),
         ("123.py", "job"),
         ("日.py", "job"),
     ],
@@ -49,6 +49,10 @@ def test_names_are_made_of_scripts(path: str, stem: str) -> None:
     assert name.rpartition("-")[0] == stem
     assert len(name.rpartition("-")[2]) == 4
     assert len({orders.name_of(path) for _ in range(5)}) > 1
+
+
+def test_a_module_gives_its_last_word() -> None:
+    assert orders.name_of("pkg.train", is_module=True).rpartition("-")[0] == "train"
 
 
 def test_relative_paths_are_meant_from_where_the_user_stands_even_for_a_manifest_elsewhere(

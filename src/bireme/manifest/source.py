@@ -9,9 +9,11 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import NoReturn
 
+from bireme.core.scripts import ENDINGS
 from bireme.errors import BadManifest
 from bireme.manifest import json_reader, yaml_reader
 from bireme.manifest.complaints import Complaint, Complaints
@@ -43,7 +45,9 @@ def read_path(path: Path, complaints: Complaints | None = None) -> list[Document
         files = _noted(error, problems)
     for file in files:
         try:
-            documents += read_text(_content(file), str(file))
+            content = _content(file)
+            _refuse_program(file, content)
+            documents += read_text(content, str(file))
         except BadManifest as error:
             _noted(error, problems)
     if complaints is None:
@@ -70,6 +74,14 @@ def read_text(text: bytes | str, file: str = "<stdin>") -> list[Document]:
     if not documents:
         _refuse(file, "the file is empty" if not characters.strip() else "the file holds no document")
     return documents
+
+
+def _refuse_program(file: Path, content: bytes) -> None:
+    """Refuses what is meant to be run: complaints about its YAML would help nobody."""
+    if file.suffix.lower() in _SUFFIXES:
+        return
+    if content.startswith(b"#!") or b"\0" in content or file.suffix in ENDINGS:
+        _refuse(str(file), "it is not a manifest", f"to run it: bireme run {shlex.quote(str(file))}")
 
 
 def _files(path: Path) -> list[Path]:

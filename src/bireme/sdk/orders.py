@@ -98,7 +98,7 @@ def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
     manifest = shortform.from_script(
         words[0],
         (*words[1:], *script.args),
-        name=script.name or name_of(script.path),
+        name=script.name or name_of(script.path, is_module=script.is_module),
         workers=script.workers,
         gpu=script.gpu,
         cpu=script.cpu,
@@ -161,9 +161,8 @@ def completed(ordered: Ordered) -> list[dict[str, Any]]:  # Any: JSON has no bet
     return [render.complete(one) for one in ordered.read]
 
 
-def name_of(path: str) -> str:
+def name_of(path: str, *, is_module: bool = False) -> str:
     """A name for the job of a script: after the script, with four letters that differ each time."""
-    is_module = "/" not in path and not path.endswith(scripts.ENDINGS)
     stem = path.rpartition(".")[2] if is_module else Path(path).stem
     return _with_letters(names.label_of(stem)[:_LONGEST_STEM].strip("-") or "job")
 

@@ -297,3 +297,16 @@ def test_a_pipe_is_read_and_limited_like_a_file() -> None:
                     read_path(path)
         finally:
             os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("date.bin", b"\x7fELF\0\0"), ("a.sh", b"echo hello\n"), ("a", b"#!/bin/sh\n"), ("a.py", b"print()\n")],
+)
+def test_a_program_is_said_to_be_no_manifest(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(BadManifest) as caught:
+        read_path(tmp_path / name)
+
+    assert f"it is not a manifest (to run it: bireme run {tmp_path / name})" in str(caught.value)
