@@ -134,9 +134,9 @@ async def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) ->
     attempt = store.status.attempt
     if attempt == before:
         return before
-    names = provenance.changed(run.context().code)
-    if names:
-        text = f"attempt {attempt} runs other code than the first: {', '.join(names)} changed since"
+    told = provenance.told(run.context().code)
+    if told:
+        text = f"attempt {attempt} does not have the code of the first: {told}"
         await store.tell((Event(EventType.WARNING, "CodeChanged", text),))
     return attempt
 

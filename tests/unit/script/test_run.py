@@ -379,3 +379,16 @@ def test_a_script_that_never_restores_is_told_that_from_has_no_effect(
         run.save(0, count=0)
 
     assert "--from" in capsys.readouterr().err
+
+
+def test_an_option_that_save_does_not_have_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path) as run:
+        for step in range(3):
+            run.save(step, count={"step": step}, force=True)
+
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if "force" in line]
+    assert (
+        "force=True is saved as a part: save has no options; to save at once: run.save_now(step, ...)" in told
+    )

@@ -13,6 +13,7 @@ from bireme.model.job import Job
 from bireme.runs.records import CodeRecord
 
 _PATIENCE = 2.0
+_GONE = "gone"
 _LARGEST = 10 * 1024 * 1024
 
 
@@ -31,9 +32,16 @@ def commit(folder: Path, before: CodeRecord) -> CodeRecord:
     return replace(before, commit=head, diff=digest)
 
 
-def changed(before: CodeRecord) -> list[str]:
-    """The scripts that are not any more what they were."""
-    return [path for path, digest in before.files.items() if _hash(Path(path)) != digest]
+def told(before: CodeRecord) -> str:
+    """What became of the scripts that are not any more what they were; empty if all are."""
+    now = {path: _hash(Path(path)) for path in before.files}
+    changed = [path for path, digest in before.files.items() if now[path] not in (digest, _GONE)]
+    gone = [path for path, digest in before.files.items() if now[path] == _GONE != digest]
+    sentences = (
+        f"{', '.join(changed)} changed since" if changed else "",
+        f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone" if gone else "",
+    )
+    return ", ".join(one for one in sentences if one)
 
 
 def _scripts(folder: Path, job: Job) -> list[Path]:
@@ -52,7 +60,7 @@ def _hash(path: Path) -> str:
             return ""
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        return "gone"
+        return _GONE
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -284,7 +284,8 @@ class Checkpoints:
     def _refused(self, step: int, error: OSError, size: int) -> None:
         why = _failure(self._where, error, size)
         self._saves.failed(step, why)
-        self._tell(f"STEP {step} WAS NOT SAVED: {why}; training goes on, and the next save tries again")
+        goes_on = "training goes on, and the next save, if there is one, tries again"
+        self._tell(f"STEP {step} WAS NOT SAVED: {why}; {goes_on}")
 
     def _not_saved(self, step: int, why: str) -> None:
         self._saves.failed(step, why)

@@ -27,7 +27,7 @@ from ..records.writing import Recorder
 from . import devices, notes, randomness
 from .accumulation import Accumulation
 from .boards import board
-from .complaints import Complaint, NotFinite
+from .complaints import Complaint, NotFinite, mistaken
 from .leaving import Leaving
 from .places import Place
 from .settings import Settings, origin
@@ -346,6 +346,8 @@ class Run:
     def _check(self, parts: Mapping[str, Any]) -> None:
         """Finds out at the first `save`, due or not, what would be found out much later."""
         self._keeping().check(parts)
+        if self.place.rank == 0 and (told := mistaken(parts)):
+            self._tell(told)
         if self._settings.origin and not self._keeping().is_meant and self.place.rank == 0:
             self._tell(
                 f"--from has no effect: the script never calls run.restore, which would continue from "
