@@ -345,3 +345,31 @@ def test_the_ledger_refuses_on_a_full_disk_and_serves_when_there_is_room(disk: D
     assert ledger.admit(run, 1, demands, 4.0) != Waiting(1, "")
     ledger.release(run)
     assert ledger.holders() == ()
+
+
+SAVER = """
+import pathlib, sys, time
+import bireme
+here = pathlib.Path(sys.argv[1])
+with bireme.init(every=1) as run:
+    start = run.restore(weights=[0.0])
+    (here / "ready").touch()
+    while not (here / "go").exists():
+        time.sleep(0.02)
+    run.save(1, weights=list(range(1000)))
+"""
+
+
+def test_a_checkpoint_that_found_no_room_is_told_of_once_there_is_room(bireme: Bireme, disk: Disk) -> None:
+    bireme.write("saver.py", SAVER)
+    done = bireme("run", "saver.py", "--name", "saver", "--detach", "--", str(bireme.folder))
+    assert done.returncode == 0, done.stderr
+    until((bireme.folder / "ready").exists, "the rank runs")
+    disk.fill()
+    bireme.write("go", "")
+    until(lambda: not bireme.ranks("saver"), "the rank has ended")
+    disk.empty()
+
+    assert bireme("wait", "saver").returncode == 0
+    reasons = [one.reason for one in bireme.run("saver").events()]
+    assert "CheckpointsNotSaved" in reasons, (reasons, bireme("logs", "saver").stdout)

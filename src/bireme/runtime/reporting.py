@@ -18,7 +18,7 @@ import os
 import sys
 import time
 
-from . import watching
+from . import reserving, watching
 
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ _LONGEST_HEAD = 1000
 _LONGEST_TYPE = 200
 _OF_TYPES = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.<>")
 _MOST_STATUS = 2**31
+_MOST_ESSENTIAL = 1500  # characters of a message or a traceback; each may take six bytes
 
 
 class Report:
@@ -91,11 +92,8 @@ class Report:
             self._write_words()
             if not self._path:
                 return
-            text = to_json(self._content())
-            fresh = f"{self._path}.{self._pid}"
-            with open(fresh, "w", encoding="ascii") as file:
-                file.write(text)
-            os.replace(fresh, self._path)
+            content = self._content()
+            reserving.replace(self._path, to_json(content), to_json(_essential(content)))
         except Exception:
             # The script's own end is what matters; the reader treats a missing report as unknown.
             pass
@@ -139,6 +137,18 @@ class Report:
         }
 
 
+def _essential(content: Dict[str, Any]) -> Dict[str, Any]:
+    """What has to be known of a rank's end; what it imported can be learnt another time."""
+    error = content["error"] and {
+        name: value[-_MOST_ESSENTIAL:] if name == "traceback" else value[:_MOST_ESSENTIAL]
+        for name, value in content["error"].items()
+        if isinstance(value, str)
+    }
+    if error:
+        error["time"] = content["error"]["time"]
+    return {**content, "modules": [], "files": [], "sites": [], "error": error}
+
+
 def _lost() -> str:
     """What the script's run could not save; a script that has no run has lost nothing."""
     run = getattr(sys.modules.get("bireme.runtime.script.starting"), "_open", None)
@@ -151,6 +161,8 @@ def begin(started: FrozenSet[str], preloaded: FrozenSet[str]) -> Optional[Report
     if not path and not os.environ.get(LAST_WORDS):
         return None
     report = Report(os.path.abspath(path) if path else "", started, preloaded)
+    if path:
+        reserving.reserve(os.path.abspath(path))
     # Registered before anything of the script, so it runs after all handlers of the script.
     atexit.register(report.write)
     return report
