@@ -13,7 +13,7 @@ from types import FrameType
 from bireme.cli import render_diagnosis
 from bireme.cli.render_lines import Prefixes, status_line
 from bireme.cli.screen import Screen
-from bireme.sdk import following
+from bireme.sdk import again, following
 from bireme.sdk.places import Following
 from bireme.sdk.views import Glance, LogLine
 
@@ -150,6 +150,9 @@ class _Telling:
             self._screen.say(f"{glance.id}: {glance.stalled}")
         if glance.behind and not (before and before.behind):
             self._screen.say(f"{glance.id}: {glance.behind}")
+        same = before.again if before and before.attempt == glance.attempt else ()
+        for sentence in again.news(same, glance.again):
+            self._screen.say(sentence)
         # Several may have gone by since the last look.
         known = before.attempt if before else 0
         for attempt in range(max(known, glance.attempt - _MOST_MISSED) + 1, glance.attempt + 1):

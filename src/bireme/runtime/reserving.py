@@ -28,10 +28,8 @@ def reserve(path: str) -> None:
 def replace(path: str, text: str, shorter: str) -> None:
     """Replaces the file; `shorter` is what it gets where the disk has no room for more than was reserved."""
     fresh = f"{path}.{os.getpid()}"
-    try:
+    if os.path.exists(_reserved(path)):  # it is used once
         os.rename(_reserved(path), fresh)
-    except OSError:
-        pass  # it was used before
     try:
         try:
             _overwrite(fresh, text)

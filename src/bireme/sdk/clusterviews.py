@@ -21,7 +21,7 @@ from bireme.model.job import Job, Kind
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
 from bireme.runs.records import RecordedEvent
-from bireme.sdk import diagnosis, history, podlives, scales, viewing
+from bireme.sdk import again, diagnosis, history, podlives, scales, viewing
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.history import Life
 from bireme.sdk.places import Backend
@@ -117,6 +117,7 @@ def glance(it: Seen) -> Glance:
         total=it.job.total,
         attempt=it.status.attempt,
         waiting=it.status.waiting or _waits(it) or it.status.trouble,
+        again=again.of(it.job, _present(it)),
     )
 
 

@@ -24,7 +24,7 @@ from bireme.runs import files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logreading import EVERYTHING, Choice, Follower, LogLine
 from bireme.runs.records import Desired
-from bireme.sdk import stalling, viewing
+from bireme.sdk import again, stalling, viewing
 from bireme.sdk.views import Diagnosis
 from bireme.sdk.views import Glance as Glance
 
@@ -125,6 +125,7 @@ class Watch:
             trouble=status.trouble,
             behind=shortage(self.run.home),
             stalled=self._stall(),
+            again=again.of(self.job, (one for one in present if one.attempt == status.attempt)),
         )
 
     def diagnose(self) -> Diagnosis | None:

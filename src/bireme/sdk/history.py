@@ -49,6 +49,8 @@ class Life(Struct, frozen=True):
     reason: str = ""
     message: str = ""
     restarts: int = 0
+    containers: frozenset[str] = frozenset()
+    """Those that were started, so that the next start of one counts as a restart."""
     gone: bool = False
     host: str = ""
     """Where it ran, if that is not where its job is."""
@@ -95,8 +97,17 @@ def _start(life: Life) -> float:
 
 def _after(life: Life, entry: Ran | Ended | Over | Gone) -> Life:
     match entry:
-        case Ran(pid=pid, at=at):
-            return replace(life, ran=at, first=life.first or at, ended=None, pid=pid)
+        case Ran(container=container, pid=pid, at=at):
+            again = container in life.containers
+            return replace(
+                life,
+                ran=at,
+                first=life.first or at,
+                ended=None,
+                pid=pid,
+                containers=life.containers | {container},
+                restarts=life.restarts + again,
+            )
         case Ended(exit_code=0, at=at):
             return replace(life, ended=at, exit_code=0)
         case Ended(exit_code=code, at=at):

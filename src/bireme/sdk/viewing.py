@@ -19,7 +19,7 @@ from bireme.model.status import ConditionType, Phase, Status
 from bireme.runs import checkpoints, directory, files, machine, progress
 from bireme.runs.directory import RunDirectory
 from bireme.runs.records import Context, Machine
-from bireme.sdk import diagnosis, evidence, history, ranks, scales, stalling, tracebacks
+from bireme.sdk import again, diagnosis, evidence, history, ranks, scales, stalling, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.history import Life
 from bireme.sdk.views import CheckpointView, Diagnosis, JobSummary, JobView, Progress, ReplicaView, RoleView
@@ -242,7 +242,7 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
         ready=sum(one.ready and not one.stopping for one in present) if alive else 0,
         total=job.total,
         attempt=status.attempt,
-        restarts=restarts(status, present),
+        restarts=restarts(status, present) + _former_restarts(run, job, present),
         created=context.created,
         started=status.started,
         completed=status.completed,
@@ -251,7 +251,8 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
         is_here=is_here,
         has_runner=has_runner,
         expired=status.expired,
-        why=why(id, job, status, context.machine.host, is_here, time.time()),
+        why=why(id, job, status, context.machine.host, is_here, time.time())
+        or (again.resting(job, present) if phase is Phase.RUNNING else ""),
         progress=_progress(run, job),
     )
 
@@ -267,6 +268,16 @@ def restarts(status: Status, present: Iterable[Replica]) -> int:
     """How often anything was started again: the gang, replicas that were replaced, programs in place."""
     replaced = sum(retry.failures for name, retry in status.retries.items() if name)
     return status.attempt + replaced + sum(one.restarts for one in present)
+
+
+def _former_restarts(run: RunDirectory, job: Job, present: Iterable[Replica]) -> int:
+    """How often programs were started again in replicas that are gone."""
+    if not any(role.restart.in_place for role in job.roles):
+        return 0
+    here = {one.uid for one in present}
+    gone = [life for life in history.of(run) if life.uid not in here]
+    # One that was stopped in its back-off had its next restart counted already.
+    return sum(life.restarts if life.phase else max(life.restarts, len(life.failures)) for life in gone)
 
 
 def _replica(

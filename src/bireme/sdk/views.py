@@ -54,6 +54,14 @@ class FirstError(Struct, frozen=True, kw_only=True):
     """The last lines that it printed, where there is no traceback."""
 
 
+class Again(Struct, frozen=True):
+    """A replica whose program was started again in place, how often, and how it last ended."""
+
+    short: str
+    restarts: int
+    exit_code: int | None
+
+
 class Glance(Struct, frozen=True):
     """A job at one moment, in what a status line has room for."""
 
@@ -68,6 +76,8 @@ class Glance(Struct, frozen=True):
     """Why all of this may be old, if it may."""
     stalled: str = ""
     """Since when there is no sign of progress, if that is long for this job."""
+    again: tuple[Again, ...] = ()
+    """Replicas of this attempt whose program was started again in place."""
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
