@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
 from typing import Any
 
-from tests.cli import scripts
 from tests.cli.commands import PATIENCE, Cli, until
 from tests.cli.terminals import CTRL_C, Terminal
 
@@ -46,3 +42,44 @@ def test_a_program_that_crashes_in_place_again_and_again_is_told_of_and_counted(
     assert "exit code 3" in resting["why"]
     assert "master-0 is restarted: exit code 3 (2nd time)" in said
     assert stopped["restarts"] >= 1
+
+
+STUBBORN = """
+import pathlib, signal, time
+signal.signal(signal.SIGTERM, lambda *told: print("not yet", flush=True))
+print("deaf", flush=True)
+while not pathlib.Path("end").exists():
+    time.sleep(0.05)
+"""
+
+
+def test_a_stop_that_a_resume_takes_back_says_so_at_once(cli: Cli) -> None:
+    cli.write("stubborn.py", STUBBORN)
+    cli.detached("stubborn.py", "--name", "stubborn")
+    until("it listens", lambda: "deaf" in cli("logs", "stubborn").out)
+
+    stop = cli.start("stop", "stubborn")
+    until("it was told to end", lambda: "not yet" in cli("logs", "stubborn").out)
+    resumed = cli("resume", "stubborn")
+    _, said = stop.communicate(timeout=20)  # well within the grace of its rank
+    cli.write("end", "")
+
+    assert "stubborn was being stopped; it goes on instead" in resumed.err
+    assert stop.returncode == 1
+    assert said == "stubborn is not stopped: somebody resumed it meanwhile\n"
+
+
+def test_a_stop_that_is_interrupted_says_that_it_holds_and_the_list_shows_it(cli: Cli) -> None:
+    cli.write("stubborn.py", STUBBORN)
+    cli.detached("stubborn.py", "--name", "stubborn")
+    until("it listens", lambda: "deaf" in cli("logs", "stubborn").out)
+
+    with Terminal(cli, "stop", "stubborn") as terminal:
+        until("it was told to end", lambda: "not yet" in cli("logs", "stubborn").out)
+        terminal.press(CTRL_C)
+        terminal.expect("stubborn was told to stop, and will")
+        assert terminal.ended() == 130
+    listed = _listed(cli, "stubborn")
+    cli.write("end", "")
+
+    assert "stopping" in listed["why"]

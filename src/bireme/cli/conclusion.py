@@ -123,10 +123,12 @@ def _stop(handles: Sequence[JobHandle]) -> int:
     for one in handles:
         _say_quietly(f"stopping {one.id}")
         view = one.stop()
-        if view.phase is Phase.SUSPENDED:
+        if view.phase is Phase.SUSPENDED and not view.resuming:
             _say_quietly(f"stopped {one.id}; `bireme resume {one.id}` goes on with it")
-        else:
+        elif view.is_over:
             _say_quietly(f"{one.id} had ended already: {view.phase}")
+        else:
+            _say_quietly(f"{one.id} is not stopped: somebody resumed it meanwhile")
     return errors.Interrupted.exit_status
 
 

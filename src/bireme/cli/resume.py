@@ -26,7 +26,9 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
         job = client.find(name)
         before, view = job.view(), job.resume()
         views.append(view)
-        if before.phase in (Phase.SUSPENDED, Phase.FAILED):
+        if before.stopping:
+            say(f"{view.id} was being stopped; it goes on instead")
+        elif before.phase in (Phase.SUSPENDED, Phase.FAILED):
             since = f" from step {view.checkpoint.step}" if view.checkpoint else ""
             say(f"{view.id} goes on{since}; follow it with `bireme logs -f {view.id}`")
         else:

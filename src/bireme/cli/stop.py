@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
+from bireme import errors
 from bireme.cli.opening import ACTIVE, as_json, names, opened, own_meant, print_json, say
 from bireme.model.status import Phase
-from bireme.sdk.views import JobViews
+from bireme.sdk.views import JobView, JobViews
 
 
 @click.command("stop", short_help="Put jobs aside; they can be resumed.")
@@ -19,16 +22,40 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     `bireme resume` goes on with its next attempt.
     """
     client = opened()
-    views = []
+    views, is_done = [], True
     for name in own_meant(client, names, ACTIVE, "stop"):
         job = client.find(name)
-        before, view = job.view(), job.stop()
+        before = job.view()
+        try:
+            view = job.stop()
+        except KeyboardInterrupt:
+            raise errors.Interrupted(_holds(job.view())) from None
         views.append(view)
-        if before.is_over:
-            say(f"{view.id} had ended already: {view.phase}")
-        elif before.phase is Phase.SUSPENDED:
-            say(f"{view.id} was stopped already; `bireme resume {view.id}` goes on with it")
-        else:
-            say(f"stopped {view.id}; `bireme resume {view.id}` goes on with it")
+        is_done &= view.is_over or _is_stopped(view)
+        say(_told(before, view))
     if as_json:
         print_json(JobViews(jobs=tuple(views)))
+    if not is_done:
+        sys.exit(1)
+
+
+def _told(before: JobView, view: JobView) -> str:
+    if view.is_over:
+        when = "had ended already" if before.is_over else "ended before it could be stopped"
+        return f"{view.id} {when}: {view.phase}"
+    if not _is_stopped(view):
+        return f"{view.id} is not stopped: somebody resumed it meanwhile"
+    if before.phase is Phase.SUSPENDED and not before.stopping:
+        return f"{view.id} was stopped already; `bireme resume {view.id}` goes on with it"
+    return f"stopped {view.id}; `bireme resume {view.id}` goes on with it"
+
+
+def _is_stopped(view: JobView) -> bool:
+    return view.phase is Phase.SUSPENDED and not view.resuming
+
+
+def _holds(view: JobView) -> str:
+    """What whoever does not wait for the end of a stop has to know."""
+    if not view.stopping:
+        return f"interrupted; {view.id} is {view.phase}"
+    return f"interrupted; {view.id} was told to stop, and will: `bireme resume {view.id}` takes that back"

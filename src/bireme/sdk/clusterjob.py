@@ -232,6 +232,8 @@ class ClusterJob:
 
 def _rests(seen: Seen) -> bool:
     phase = seen.status.phase
+    if not seen.job.policy.suspend:
+        return True  # somebody has resumed it meanwhile
     return phase.is_final or (phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods))
 
 

@@ -147,6 +147,8 @@ def summary(it: Seen) -> JobSummary:
         context=it.context,
         namespace=meta.namespace,
         progress=it.progress,
+        stopping=_is_stopping(it),
+        resuming=phase is Phase.SUSPENDED and not it.job.policy.suspend,
     )
 
 
@@ -248,6 +250,8 @@ def why(it: Seen) -> str:
     """Why the job is not simply running, in a sentence."""
     if it.object.metadata.deletionTimestamp is not None:
         return "it is being removed"
+    if _is_stopping(it):
+        return viewing.stopping(it.job)
     return _waits(it) or viewing.why(it.id, it.job, it.status, it.where, True, it.now)
 
 
@@ -272,6 +276,10 @@ def _ran(it: Seen, lives: tuple[Life, ...]) -> float | None:
     if lives and not it.status.attempt:
         return history.ran((one for one in lives if one.ran is not None), end)
     return None if it.status.started is None else max(0.0, end - it.status.started)
+
+
+def _is_stopping(it: Seen) -> bool:
+    return viewing.is_stopping(it.job, it.status, (one.replica for one in it.pods))
 
 
 def _present(it: Seen) -> list[Replica]:

@@ -198,7 +198,7 @@ class LocalJob:
         if self.run.is_active():
             self._require_here()
             control.stop(self.run)
-            self._await_rest()
+            self._await_rest(lambda: not self.run.desired().job.policy.suspend)
         return self.view()
 
     def resume(self) -> JobView:
@@ -279,10 +279,10 @@ class LocalJob:
             host = context.machine.host
             raise errors.BadInput(f"{self.id} belongs to {host}", hint=f"run the same command on {host}")
 
-    def _await_rest(self) -> None:
+    def _await_rest(self, is_taken_back: Callable[[], bool] = lambda: False) -> None:
         grace = max((role.pod.grace for role in self.run.desired().job.roles), default=0.0)
         end = time.monotonic() + grace + STOP_PATIENCE
-        while not control.is_at_rest(self.run):
+        while not control.is_at_rest(self.run) and not is_taken_back():
             if time.monotonic() > end:
                 raise errors.Unreachable(
                     f"{self.id} has not come to rest within {grace + STOP_PATIENCE:g} s",

@@ -186,6 +186,8 @@ def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float)
     match status.phase:
         case Phase.QUEUED:
             return status.waiting
+        case Phase.SUSPENDED if not job.policy.suspend:
+            return "goes on as soon as its replicas have ended"
         case Phase.SUSPENDED:
             return f"stopped; `bireme resume {id}` goes on"
         case Phase.FAILED:
@@ -213,6 +215,17 @@ def _is_recent(job: Job, status: Status) -> bool:
     return status.blame.attempt == status.attempt - 1
 
 
+def is_stopping(job: Job, status: Status, present: Iterable[Replica]) -> bool:
+    """Whether a job was told to stop, and some of its replicas have not ended yet."""
+    return job.policy.suspend and not status.phase.is_final and any(one.is_alive for one in present)
+
+
+def stopping(job: Job) -> str:
+    """What is to be expected of a job that is stopping."""
+    grace = max((role.pod.grace for role in job.roles), default=0.0)
+    return f"stopping: what has not ended {grace:g} s after SIGTERM is killed"
+
+
 def _next_try(status: Status, now: float) -> str:
     """When the next attempt begins, or the next replica that fell is replaced."""
     gang = status.retries.get("")
@@ -233,6 +246,7 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
     is_here = context.is_of(here)
     has_runner = not phase.is_final and run.is_held()
     alive = has_runner or not is_here
+    is_ending = has_runner and is_stopping(job, status, seen(run.path).replicas)
     return JobSummary(
         id=id,
         name=run.id.name,
@@ -251,9 +265,12 @@ def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, statu
         is_here=is_here,
         has_runner=has_runner,
         expired=status.expired,
-        why=why(id, job, status, context.machine.host, is_here, time.time())
+        why=(stopping(job) if is_ending else "")
+        or why(id, job, status, context.machine.host, is_here, time.time())
         or (again.resting(job, present) if phase is Phase.RUNNING else ""),
         progress=_progress(run, job),
+        stopping=is_ending,
+        resuming=phase is Phase.SUSPENDED and not job.policy.suspend,
     )
 
 

@@ -157,6 +157,10 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     progress: Progress | None = None
     """How far it is, if its ranks report that."""
+    stopping: bool = False
+    """It was told to stop, and its replicas have not ended yet."""
+    resuming: bool = False
+    """It was stopped and told to go on, and has not begun to."""
 
     @property
     def key(self) -> str:
