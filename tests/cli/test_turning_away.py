@@ -83,3 +83,20 @@ def test_a_stop_that_is_interrupted_says_that_it_holds_and_the_list_shows_it(cli
     cli.write("end", "")
 
     assert "stopping" in listed["why"]
+
+
+def test_a_reader_that_has_read_enough_does_not_stop_the_job(cli: Cli) -> None:
+    cli.write(
+        "talks.py", "import time\nfor n in range(4000):\n    print(n, flush=True)\n    time.sleep(0.05)\n"
+    )
+
+    run = cli.start("run", "talks.py", "--name", "talks")
+    assert run.stdout is not None
+    assert run.stderr is not None
+    assert run.stdout.readline() == "0\n"
+    run.stdout.close()
+    said = run.stderr.read()
+
+    assert run.wait(PATIENCE) == 141
+    assert "talks goes on without you. Come back with `bireme logs -f talks`." in said
+    assert _listed(cli, "talks")["phase"] == "Running"

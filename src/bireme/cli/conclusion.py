@@ -10,6 +10,7 @@ from contextlib import suppress
 from bireme import errors
 from bireme.cli import follow, render_diagnosis, render_jobs, text
 from bireme.cli.follow import Ending, Signals
+from bireme.cli.main import BROKEN_PIPE
 from bireme.cli.opening import say
 from bireme.cli.render_lines import Prefixes
 from bireme.cli.screen import Screen
@@ -34,8 +35,6 @@ def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed:
             watch.close()
         if ending is Ending.LEFT and not here.is_interactive:
             ending = Ending.TOLD  # nobody is there who could come back, or press it twice
-        if ending is Ending.CLOSED and not here.is_interactive:
-            ending = Ending.TOLD
         match ending:
             case Ending.OVER:
                 return _over(handles, watches, quiet)
@@ -43,7 +42,7 @@ def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed:
                 return _left(handles, signals)
             case Ending.CLOSED:
                 _goes_on(handles)
-                return errors.Interrupted.exit_status
+                return BROKEN_PIPE
             case Ending.TOLD:
                 return _stop(handles)
 
@@ -116,7 +115,7 @@ def _left(handles: Sequence[JobHandle], signals: Signals) -> int:
 
 def _goes_on(handles: Sequence[JobHandle]) -> None:
     for one in handles:
-        say(f"{one.id} goes on without you. Come back with `bireme logs -f {one.id}`.")
+        _say_quietly(f"{one.id} goes on without you. Come back with `bireme logs -f {one.id}`.")
 
 
 def _stop(handles: Sequence[JobHandle]) -> int:
