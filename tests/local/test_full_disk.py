@@ -373,3 +373,20 @@ def test_a_checkpoint_that_found_no_room_is_told_of_once_there_is_room(bireme: B
     assert bireme("wait", "saver").returncode == 0
     reasons = [one.reason for one in bireme.run("saver").events()]
     assert "CheckpointsNotSaved" in reasons, (reasons, bireme("logs", "saver").stdout)
+
+
+def test_a_run_refused_for_lack_of_room_leaves_no_folder_and_names_one_that_is_there(
+    bireme: Bireme, disk: Disk
+) -> None:
+    bireme.write("short.py", "print('done')")
+    assert bireme("run", "short.py", "--name", "short").returncode == 0
+    disk.fill()
+
+    refused = bireme("run", "short.py", "--name", "another")
+
+    assert refused.returncode == errors.DiskFull.exit_status, refused.stderr
+    named = re.search(r"df -h ([^` ]+)", refused.stderr)
+    assert named is not None, refused.stderr
+    assert (disk.path / Path(named[1]).relative_to(disk.mounted)).is_dir(), refused.stderr
+    assert "bireme rm --ended" in refused.stderr
+    assert not (disk.path / "runs/another").exists()

@@ -204,7 +204,12 @@ def create(home: Path, desired: Desired, context: Context) -> tuple[RunDirectory
             raise still_active(one, "end it with `bireme rm {}`, or choose another name with `--name`")
         last = newest(home, name)
         run = RunDirectory(home, RunId(name, last.id.number + 1 if last else 1))
-        return run, _made(run, desired, context)
+        try:
+            return run, _made(run, desired, context)
+        except BaseException:
+            with suppress(OSError):
+                folder.rmdir()  # it stays if another run is in it
+            raise
 
 
 def newest(home: Path, name: str) -> RunDirectory | None:

@@ -202,12 +202,19 @@ _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
+def _lasting(path: Path) -> Path:
+    """The folder of a file, or what is above a run's that is only being made: it goes when that fails."""
+    new = next((one for one in path.parents if one.name.startswith(".new-")), None)
+    return path.parent if new is None else new.parent.parent
+
+
 def _explanation(error: OSError, path: Path) -> errors.BiremeError:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return errors.DiskFull(
             f"cannot write {path}: {reason}",
-            hint=f"make room: `df -h {path.parent}` shows how full the disk is",
+            hint=f"make room: `df -h {_lasting(path)}` shows how full the disk is, and "
+            "`bireme rm --ended` deletes what jobs that have ended left",
         )
     if error.errno in _REFUSED:
         return errors.NoAccess(
