@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.cli.commands import PATIENCE, Cli, until
@@ -100,3 +101,18 @@ def test_a_reader_that_has_read_enough_does_not_stop_the_job(cli: Cli) -> None:
     assert run.wait(PATIENCE) == 141
     assert "talks goes on without you. Come back with `bireme logs -f talks`." in said
     assert _listed(cli, "talks")["phase"] == "Running"
+
+
+def _holds_a_terminal(cli: Cli, name: str) -> bool:
+    pid = json.loads(cli("show", name, "--json").out)["replicas"][0]["pid"]
+    return any(str(one.readlink()).startswith("/dev/pts/") for one in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_a_rank_that_reads_nothing_does_not_keep_the_terminal_of_who_left(cli: Cli) -> None:
+    cli.write("deaf.py", "import time\nprint('begins', flush=True)\ntime.sleep(600)\n")
+
+    with Terminal(cli, "run", "deaf.py", "--name", "deaf") as terminal:
+        terminal.expect("begins")
+        terminal.press(CTRL_C)
+        assert terminal.ended() == 130
+        assert not _holds_a_terminal(cli, "deaf")

@@ -28,14 +28,9 @@ def give() -> None:
     path, folder = os.environ.get(TERMINAL), os.environ.get(FOLDER)
     if not path or not folder or sys.stdin is None:
         return
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
+    if not _is_terminal(path):
         return
-    if not os.isatty(fd):
-        os.close(fd)
-        return
-    raw = _Typed(fd, os.path.join(folder, LOCK))
+    raw = _Typed(path, os.path.join(folder, LOCK))
     stream = io.TextIOWrapper(
         io.BufferedReader(raw), encoding=sys.stdin.encoding, errors=sys.stdin.errors, newline="\n"
     )
@@ -43,13 +38,31 @@ def give() -> None:
     sys.stdin = sys.__stdin__ = stream  # type: ignore[misc]
 
 
+def _is_terminal(path: str) -> bool:
+    try:
+        fd = _open(path)
+    except OSError:
+        return False
+    try:
+        return os.isatty(fd)
+    finally:
+        os.close(fd)
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+
+
 class _Typed(io.RawIOBase):
     """What is typed while somebody follows the job."""
 
     name = "<stdin>"
 
-    def __init__(self, fd: int, lock: str) -> None:
-        self._fd = fd
+    def __init__(self, path: str, lock: str) -> None:
+        self._path = path
+        self._fd = (
+            -1
+        )  # a descriptor that the script asked for: it stays open, or its number would mean another
         self._lock = lock
         self._was_followed = False
         self._end = time.monotonic() + _PATIENCE
@@ -58,25 +71,35 @@ class _Typed(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
+        if self._fd < 0:
+            self._fd = _open(self._path)
         return self._fd
 
     def isatty(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:  # Any: anything that can be written to
+        # Open only while it is read: whoever waits for the terminal's last user is not to wait for the job.
         try:
-            while True:
-                follower = self._follower()
-                if follower is None:
-                    return 0
-                if not follower or not _has_the_terminal(follower):
-                    time.sleep(_LOOK_EVERY)
-                elif select.select([self._fd], [], [], _LOOK_EVERY)[0]:
-                    data = os.read(self._fd, len(buffer))
-                    buffer[: len(data)] = data
-                    return len(data)
+            fd = _open(self._path)
+            try:
+                return self._read(fd, buffer)
+            finally:
+                os.close(fd)
         except OSError:  # the window was closed
             return 0
+
+    def _read(self, fd: int, buffer: Any) -> int:
+        while True:
+            follower = self._follower()
+            if follower is None:
+                return 0
+            if not follower or not _has_the_terminal(follower):
+                time.sleep(_LOOK_EVERY)
+            elif select.select([fd], [], [], _LOOK_EVERY)[0]:
+                data = os.read(fd, len(buffer))
+                buffer[: len(data)] = data
+                return len(data)
 
     def _follower(self) -> Optional[int]:
         """The process that follows the job; 0 if it is not there yet, None if there will be none."""
