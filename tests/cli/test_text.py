@@ -61,3 +61,17 @@ def test_escape_sequences_do_not_reach_a_status_line() -> None:
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_what_is_cut_fits(given_text: str, columns: int) -> None:
     assert text.width(text.cut(text.plain(given_text), columns)) <= columns
+
+
+def test_one_long_name_does_not_take_a_list_its_header() -> None:
+    header = ("NAME", "PHASE", "PROGRESS", "WHY")
+    rows = [
+        ("fine-tuning-of-a-large-model", "Running", "step 1200/40000", "runs on " + "m" * 40),
+        ("a", "b", "", ""),
+    ]
+
+    for columns in (72, 80):
+        lines = text.sheet(header, rows, columns, keeps=True)
+        assert lines[0].split() == list(header)
+        assert len(lines) == 3
+        assert all(len(line) <= columns for line in lines)

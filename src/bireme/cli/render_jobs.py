@@ -28,7 +28,7 @@ def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
     if any(job.context or job.namespace for job in jobs.jobs):
         header.insert(1, "WHERE")
         rows = [[row[0], job.where, *row[1:]] for row, job in zip(rows, jobs.jobs, strict=True)]
-    lines = text.sheet(header, rows, columns, _SPARE, told=("READY", "AGE", "WHERE"))
+    lines = text.sheet(header, rows, columns, _SPARE, told=("READY", "AGE", "WHERE"), keeps=True)
     if not jobs.warm:
         return lines
     warm = render_warm.line(jobs.warm)

@@ -20,6 +20,10 @@ _JSON_UNSAFE = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _GAP = "  "
 _LEAST = 24
 """Columns that the last column of a sheet needs, if it has so much to say."""
+_LEAST_CELL = 12
+"""Columns of a cell that is cut to keep a table whole."""
+_NARROW = 72
+"""Columns of a terminal below which no table is kept whole by force."""
 
 COLOURS = ("36", "33", "35", "32", "34", "31")
 """Of the replicas' prefixes, as a terminal numbers them."""
@@ -100,11 +104,13 @@ def sheet(
     *,
     told: Sequence[str] = (),
     wraps: bool = False,
+    keeps: bool = False,
 ) -> list[str]:
     """A table that fits: it does without `spare` columns, in that order, before its last one gets narrow.
 
     Where even so there is no room, each row is a paragraph of its own, in which there is room for the spare
-    columns that are `told` again. The last column is cut, or wrapped.
+    columns that are `told` again. The last column is cut, or wrapped. A list that `keeps` its header is cut
+    further instead, its last column first, unless the terminal is very narrow.
     """
     cells = [[plain(cell) for cell in row] for row in rows]
     if columns is None or not rows:
@@ -119,6 +125,8 @@ def sheet(
             head.pop(at)
             cells = [[*row[:at], *row[at + 1 :]] for row in cells]
     room = columns - _fixed(head, cells)
+    if room < needed and keeps and columns >= _NARROW:
+        return table(head, _squeezed(cells, _LEAST_CELL - room), columns)
     if room < needed:
         kept = [at for at, name in enumerate(header) if name in told or name in head]
         rest = [[row[at] for at in kept] for row in every]
@@ -190,6 +198,12 @@ def _needed(last: Sequence[str], columns: int) -> int:
     """How much room the last column needs: for its longest word, unless that is a path without end."""
     longest = max(width(word) for cell in last for word in cell.split() or [""])
     return min(max(width(cell) for cell in last), max(_LEAST, min(longest, columns // 2)))
+
+
+def _squeezed(cells: Sequence[Sequence[str]], excess: int) -> list[list[str]]:
+    """Rows whose first cell gives up so many columns, down to a least."""
+    first = max(width(row[0]) for row in cells)
+    return [[cut(row[0], max(_LEAST_CELL, first - max(0, excess))), *row[1:]] for row in cells]
 
 
 def _widest(header: Sequence[str], cells: Sequence[Sequence[str]], at: int) -> int:
