@@ -46,7 +46,8 @@ _CLOSER_EVERY = 10.0
 """Seconds between two looks at what a silent job has reported."""
 _UNSEEN = -1
 _FULL = (
-    "{home} is on a full disk: the job continues, its state appears when there is room, lines may be dropped"
+    "{home} is on a full disk: what is shown may be old, ends are recorded when there is room, "
+    "lines may be dropped"
 )
 
 Value = TypeVar("Value")
