@@ -24,6 +24,8 @@ _OF_A_NODE = re.compile(
 """How an ImportError speaks of a library of the machine, which another machine may have."""
 _COMPLAINT = "complaints.Complaint"
 """How the name of our own complaint about a script or a checkpoint ends; one that may pass has another."""
+_LEFT = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
+"""How a script ends whose user quits the debugger, or whose input is at its end: nobody wants it again."""
 _EXITS = ("SystemExit", "FireExit")
 _USAGE = 2
 _NUMBERS = frozenset(str(number) for number in range(256))
@@ -52,7 +54,7 @@ def is_unchanging(told: Told) -> bool:
         return _status(told) == _USAGE and bool(_PARSERS.search(told.place))
     if told.type in _SOURCE:
         return not (told.type == "ImportError" and _OF_A_NODE.search(told.message))
-    if told.type.endswith(_COMPLAINT):
+    if told.type.endswith(_COMPLAINT) or told.line in _LEFT:
         return True
     # Nothing of the program had run: the script itself could not be read.
     return told.type in _UNREADABLE and not told.place

@@ -33,6 +33,10 @@ class Loss(StrEnum):
     EVICTION = "eviction"
 
 
+_OURS = "bireme.runtime."
+"""How the names of our own errors begin: they are sentences, and their names tell a user nothing."""
+
+
 class Told(Struct, frozen=True, omit_defaults=True):
     """What a rank told of its end by itself: the error that ended it, and how far it had come."""
 
@@ -57,6 +61,8 @@ class Told(Struct, frozen=True, omit_defaults=True):
         first = next(iter(self.message.splitlines()), "")
         if self.type == "SystemExit":
             return "" if first.isdecimal() else first
+        if first and self.type.startswith(_OURS):
+            return first
         return f"{self.type}: {first}" if first else self.type
 
 

@@ -29,6 +29,8 @@ SCRIPT = "/work/train.py:3"
         Told("FileNotFoundError", "[Errno 2] No such file or directory: '/work/train.py'"),
         Told("PermissionError", "[Errno 13] Permission denied: '/work/train.py'"),
         Told("bireme.runtime.script.complaints.Complaint", "model is not in checkpoint step-0", SCRIPT),
+        Told("bdb.BdbQuit", "", SCRIPT),
+        Told("EOFError", "EOF when reading a line", SCRIPT),
     ],
     ids=lambda told: f"{told.type}-{told.message[:12]}",
 )
