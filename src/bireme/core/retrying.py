@@ -84,7 +84,7 @@ def in_vain(job: Job, before: Status, after: Status, observation: Observation, n
     if guilty is None:
         return None
     who = f"{blame.replica}: {blame.error}"
-    if unchanging.is_unchanging(guilty.told) and not _has_begun(after, current):
+    if unchanging.is_unchanging(guilty.told) and not _has_begun(after, current, guilty):
         return f"Job {job.name} has failed {_UNCHANGING}: {who}"
     if _repeats(before, after, now) and not _is_doubtful(guilty, current):
         return f"Job {job.name} has failed {_REPEATED}: {who}"
@@ -117,10 +117,15 @@ def _is_doubtful(guilty: Replica, current: list[Replica]) -> bool:
     return any(one.phase is ReplicaPhase.FAILED and not one.told.type for one in current)
 
 
-def _has_begun(status: Status, current: list[Replica]) -> bool:
-    """Whether this attempt or an earlier one came to its first step, or ran for so long that it must have."""
+def _has_begun(status: Status, current: list[Replica], guilty: Replica) -> bool:
+    """Whether this attempt or an earlier one came to its first step, or ran for so long that it must have.
+
+    A checkpoint that does not fit is found by the attempt after one that trained: there this one counts.
+    """
     reached = status.progress
-    if reached.lasted or reached.step >= 0 or reached.saved >= 0:
+    if unchanging.is_complaint(guilty.told):
+        pass
+    elif reached.lasted or reached.step >= 0 or reached.saved >= 0:
         return True
     return any(_knows_steps(one.told) for one in current)
 

@@ -60,6 +60,11 @@ def is_unchanging(told: Told) -> bool:
     return told.type in _UNREADABLE and not told.place
 
 
+def is_complaint(told: Told) -> bool:
+    """Whether it is our own word about a script or a checkpoint, which no other node would change."""
+    return told.type.endswith(_COMPLAINT)
+
+
 def signature(told: Told) -> str:
     """The same for the same error at the same place; empty where it may well not come again."""
     if not told.type or _is_passing(told):
