@@ -123,9 +123,8 @@ def _has_begun(status: Status, current: list[Replica], guilty: Replica) -> bool:
     A checkpoint that does not fit is found by the attempt after one that trained: there this one counts.
     """
     reached = status.progress
-    if unchanging.is_complaint(guilty.told):
-        pass
-    elif reached.lasted or reached.step >= 0 or reached.saved >= 0:
+    earlier = reached.lasted or reached.step >= 0 or reached.saved >= 0
+    if earlier and not unchanging.is_complaint(guilty.told):
         return True
     return any(_knows_steps(one.told) for one in current)
 
