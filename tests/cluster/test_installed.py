@@ -57,7 +57,7 @@ def test_an_image_that_a_second_try_brings_is_waited_for(
     def fails() -> bool:
         pods = breakable.kubectl.object("pods", "-n", NAMESPACE)["items"]
         return any(
-            image.REFERENCE in str(one["status"]) and "ErrImagePull" in str(one["status"]) for one in pods
+            image.REFERENCE in str(one["status"]) and "PullBackOff" in str(one["status"]) for one in pods
         )
 
     with ThreadPoolExecutor() as threads:
