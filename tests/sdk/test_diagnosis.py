@@ -271,6 +271,13 @@ def test_each_attempt_is_told_by_the_error_of_the_one_before_it() -> None:
     assert [one.error.exit_code for one in found if one and one.error] == [3, 4]
 
 
+def test_an_attempt_after_replicas_that_left_no_word_is_explained_too() -> None:
+    found = diagnosis.restarted(_evidence(Status(attempt=1, evictions=1), _life("worker-0", attempt=1)), 1)
+
+    assert found is not None
+    assert found.summary == "mnist was restarted: its replicas were lost together with their runner or node"
+
+
 def test_an_error_whose_rank_was_stopped_before_its_end_is_told_as_a_failure() -> None:
     found = diagnosis.diagnose(
         _evidence(FAILED, _life("master-0"), reports={("mnist-master-0", 0): _report(9.0, "no")})

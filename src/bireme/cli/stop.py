@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import click
 
@@ -10,6 +11,9 @@ from bireme import errors
 from bireme.cli.opening import ACTIVE, as_json, names, opened, own_meant, print_json, say
 from bireme.model.status import Phase
 from bireme.sdk.views import JobView, JobViews
+
+_SILENT = 3.0
+"""Seconds after which whoever waits is told what for."""
 
 
 @click.command("stop", short_help="Put jobs aside; they can be resumed.")
@@ -26,10 +30,15 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     for name in own_meant(client, names, ACTIVE, "stop"):
         job = client.find(name)
         before = job.view()
+        waits = threading.Timer(_SILENT, say, [f"{job.id} was told to stop; its ranks have time to save"])
+        waits.daemon = True
+        waits.start()
         try:
             view = job.stop()
         except KeyboardInterrupt:
             raise errors.Interrupted(_holds(job.view())) from None
+        finally:
+            waits.cancel()
         views.append(view)
         is_done &= view.is_over or _is_stopped(view)
         say(_told(before, view))

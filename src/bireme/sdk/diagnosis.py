@@ -80,8 +80,11 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
         return None
     attempts = range(status.attempt, -1, -1) if attempt is None else (attempt - 1,)
     error = next((one for each in attempts if (one := first_error(evidence, each))), None)
-    if error is None:
+    if error is None and not status.evictions:
         return None
+    if error is None:
+        summary = f"{evidence.id} was restarted: its replicas were lost together with their runner or node"
+        return Diagnosis(finding=Finding.RESTARTED, summary=summary)
     return Diagnosis(
         finding=Finding.RESTARTED,
         summary=f"{evidence.id} was restarted: {_told(error)}",
