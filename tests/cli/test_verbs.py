@@ -157,7 +157,7 @@ def test_stop_and_resume_put_a_job_aside_and_back(cli: Cli) -> None:
     stopped = cli("stop", name)
     again = cli("stop", name)
 
-    assert stopped.err == f"stopped {name}; `bireme resume {name}` goes on with it\n"
+    assert stopped.err.splitlines()[-1] == f"stopped {name}; `bireme resume {name}` goes on with it"
     assert "was stopped already" in again.err
     assert _shown(cli, name)["phase"] == "Suspended"
 
