@@ -29,7 +29,7 @@ STORIES = {
     "everything closed": (f"{BIREME} explain >&- 2>&- <&-", 0, ""),
     "a reader that went away": (f"({BIREME} explain; echo $? >&2) | :", 0, ""),
     "run in a folder that is gone": (f"{GONE}{BIREME} run train.py", 2, "does not exist any more"),
-    "check in a folder that is gone": (f"{GONE}{BIREME} check -f x.yaml", 2, "no such file or folder"),
+    "check in a folder that is gone": (f"{GONE}{BIREME} check -f x.yaml", 2, "does not exist any more"),
     "a relative home in a folder that is gone": (
         f"{GONE}BIREME_HOME=relative {BIREME} ps",
         2,

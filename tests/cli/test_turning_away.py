@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
-from tests.cli.commands import PATIENCE, Cli, until
+from tests.cli.commands import PATIENCE, WORDS, Cli, until
 from tests.cli.terminals import CTRL_C, Terminal
 
 LOOPY = """
@@ -91,15 +92,11 @@ def test_a_reader_that_has_read_enough_does_not_stop_the_job(cli: Cli) -> None:
         "talks.py", "import time\nfor n in range(4000):\n    print(n, flush=True)\n    time.sleep(0.05)\n"
     )
 
-    run = cli.start("run", "talks.py", "--name", "talks")
-    assert run.stdout is not None
-    assert run.stderr is not None
-    assert run.stdout.readline() == "0\n"
-    run.stdout.close()
-    said = run.stderr.read()
+    shell = ("sh", "-c", f"{shlex.join(WORDS)} run talks.py --name talks | head -1; echo done")
+    with Terminal(cli, program=shell) as terminal:
+        terminal.expect("talks goes on without you. Come back with `bireme logs -f talks`.")
+        terminal.ended()
 
-    assert run.wait(PATIENCE) == 141
-    assert "talks goes on without you. Come back with `bireme logs -f talks`." in said
     assert _listed(cli, "talks")["phase"] == "Running"
 
 

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from bireme import errors
 from bireme.core.retention import EndedRun
+from bireme.engine import control
 from bireme.model.status import ConditionType
 from bireme.runs.directory import RunDirectory
+from bireme.runs.ledger import Ledger
 from bireme.runs.locks import Lock
 from bireme.runs.records import Desired
 from bireme.sdk import tidying
@@ -103,9 +105,18 @@ def test_what_a_resumed_job_was_started_from_is_needed(tmp_path: Path) -> None:
     (run.path / "context.json").write_text(
         (run.path / "context.json").read_text().replace("hush", f"{source.path}/checkpoints")
     )
-    assert [one.is_needed for one in tidying.ended(tmp_path) if one.id == "source#1"] == [False]
-
     _call_back(run)
 
     found: tuple[EndedRun, ...] = tidying.ended(tmp_path)
     assert [(one.id, one.is_needed) for one in found] == [("source#1", True)]
+
+
+def test_a_job_that_is_resumed_at_the_last_moment_is_kept(tmp_path: Path) -> None:
+    run = _failed(tmp_path)
+
+    def resumed_meanwhile() -> bool:
+        _call_back(run)
+        return control.goes_on(run)
+
+    assert not Ledger(tmp_path).remove(run.id, resumed_meanwhile)
+    assert run.exists()

@@ -35,6 +35,8 @@ def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed:
             watch.close()
         if ending is Ending.LEFT and not here.is_interactive:
             ending = Ending.TOLD  # nobody is there who could come back, or press it twice
+        if ending is Ending.CLOSED and not here.is_interactive:
+            ending = Ending.TOLD
         match ending:
             case Ending.OVER:
                 return _over(handles, watches, quiet)

@@ -12,7 +12,7 @@ from bireme.core import suspend
 from bireme.engine import guard
 from bireme.model.job import Job
 from bireme.model.status import Phase
-from bireme.runs import directory
+from bireme.runs import directory, files
 from bireme.runs import machine as machines
 from bireme.runs.directory import RunDirectory
 from bireme.runs.locks import Lock
@@ -39,6 +39,8 @@ def _resume(run: RunDirectory) -> None:
         raise errors.BadInput(
             f"{run.id} has ended ({status.phase})", hint="a job that succeeded is run anew with `bireme run`"
         )
+    if not files.has_room(run.path):
+        raise files.no_room_for(run.path / "job.json")  # it could not be stopped any more
     has_failed = status.phase is Phase.FAILED
     for other in directory.active(run.home, run.id.name):
         if other.id != run.id and (has_failed or other.status().phase is not Phase.SUSPENDED):
@@ -79,13 +81,18 @@ def is_at_rest(run: RunDirectory) -> bool:
     return (phase.is_final or phase is Phase.SUSPENDED) and not run.is_held()
 
 
+def goes_on(run: RunDirectory) -> bool:
+    """Whether somebody wants the run to go on; one that is put aside in order to be removed does not."""
+    return run.is_active() and not (run.desired().deleted and run.status().phase is Phase.SUSPENDED)
+
+
 def hold_ended(run: RunDirectory) -> Lock | None:
     """Hold a run that has ended or is to be removed, so that nobody takes it; None if it goes on again."""
     lock = run.hold()
     if lock is None:
         return None
     try:
-        if not run.is_active() or (run.desired().deleted and run.status().phase is Phase.SUSPENDED):
+        if not goes_on(run):
             return lock
     except BaseException:
         lock.close()

@@ -153,18 +153,22 @@ class RunDirectory:
         """Opens the runner's end: readable when woken, until `drain`."""
         return Wake(self.path / "wake")
 
-    def delete(self) -> None:
+    def delete(self, unless: Callable[[], bool] = lambda: False) -> bool:
         """Removes the directory; a crash meanwhile leaves either the run or nothing that looks like one.
 
-        It is for the caller to see that nobody holds the run.
+        It is for the caller to see that nobody holds the run. `unless` is asked when nobody can resume it
+        any more; returns whether it is gone.
         """
         gone = self.path.with_name(f".gone-{self.id.number}-{secrets.token_hex(4)}")
         with files.explained(self.path), door(self.home):
+            if self.exists() and unless():
+                return False
             with suppress(FileNotFoundError):
                 self.path.rename(gone)
             _clear(self.path.parent)
             with suppress(OSError):
                 self.path.parent.rmdir()
+        return True
 
     def _events(self) -> Journal[RecordedEvent]:
         return Journal(self.path / "events.jsonl", RecordedEvent)

@@ -145,15 +145,20 @@ class Ledger:
             # SQLite writes even in order to read. The index only saves time; a full disk costs that.
             return index.scanned(self._home)
 
-    def remove(self, run: RunId) -> None:
-        """Deletes a run with everything that it left; it is for the caller to see that it has ended."""
+    def remove(self, run: RunId, unless: Callable[[], bool] = lambda: False) -> bool:
+        """Deletes a run with everything that it left, `unless` it goes on again; whether it is gone.
+
+        It is for the caller to see that nobody holds it.
+        """
         # Removing is how a user makes room, so a full disk must not prevent it: a claim whose run is gone
         # counts as dead, and is swept by the next one that asks.
         with suppress(errors.DiskFull):
             self.release(run)
-        RunDirectory(self._home, run).delete()
+        if not RunDirectory(self._home, run).delete(unless):
+            return False
         with suppress(errors.DiskFull):  # then the next list forgets it
             self._database.run(lambda connection: index.forget(connection, run))
+        return True
 
     def _answer(self, book: _Book, ask: _Ask, capacity: Capacity, woken: list[RunId]) -> Grant | Waiting:
         claims = {one.run: one for one in book.claims()}

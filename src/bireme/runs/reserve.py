@@ -20,7 +20,7 @@ Less than what `files.has_room` asks for, so that no log takes it.
 
 def keep(folder: Path) -> None:
     """Takes the room, as far as there is some."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, AttributeError):  # macOS has no posix_fallocate
         fd = os.open(folder / _NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.fstat(fd).st_blocks * 512 < _SIZE:

@@ -14,7 +14,7 @@ from typing import Any
 
 _MODULES = ("torch.distributed.distributed_c10d", "torch.distributed")
 _NAME = "destroy_process_group"
-_PAUSE = 0.05
+_PAUSE = 0.15
 """Seconds; a thread that can run needs far less."""
 
 

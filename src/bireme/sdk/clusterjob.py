@@ -74,7 +74,7 @@ class ClusterJob:
         asked = ranks.replica_of_rank(seen.job, rank or 0)
         if asked is None and rank is not None:
             raise errors.BadInput(f"{self.id} has no rank {rank}", hint=f"`bireme show {self.id}` lists them")
-        replica = asked or next(iter(by_short.values()))
+        replica = asked or next(iter(by_short.values()), f"{self.id}-worker-0")
         there = {one.replica.name: one.pod.metadata.name for one in seen.pods}
         raise errors.BadInput(
             f"{self.id} runs in a cluster, where ranks are asked in their pods",

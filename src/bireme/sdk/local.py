@@ -240,17 +240,18 @@ class LocalJob:
                 control.discard(self.run)
             if self.run.is_held():
                 self._await_rest()
-            lock = self._held()
+            lock, unless = self._held(), lambda: control.goes_on(self.run)
         except errors.OurBug:
             # Its files cannot be read, so nobody can be told to end it; what nobody holds may go.
-            lock = self.run.hold()
+            lock, unless = self.run.hold(), lambda: False
             if lock is None:
                 raise
         if lock is None:
             raise self._goes_on()
-        # Held until it is gone: nobody can resume it meanwhile.
+        # Held until it is gone: no runner takes it meanwhile. Who resumes it before that keeps it.
         with lock:
-            Ledger(self.run.home).remove(self.run.id)
+            if not Ledger(self.run.home).remove(self.run.id, unless):
+                raise self._goes_on()
 
     def _held(self) -> Lock | None:
         """The lock of a run that has ended, as soon as its runner has left; None if it goes on again."""

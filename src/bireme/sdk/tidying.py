@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,7 +50,8 @@ def removed(home: Path, runs: Iterable[EndedRun]) -> tuple[EndedRun, ...]:
             if run is None or lock is None:
                 continue
             with lock:
-                ledger.remove(run.id)
+                if not ledger.remove(run.id, partial(control.goes_on, run)):
+                    continue
         except errors.BiremeError:
             continue  # another command removed it, or it cannot be read: `bireme rm NAME` says what is wrong
         done.append(one)

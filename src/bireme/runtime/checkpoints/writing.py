@@ -204,7 +204,7 @@ class Writer:
                     raise
                 continue
             if self._is_over(place, load.step):
-                return place.was_committed()
+                return _was_committed(place)
         raise GivenUp(f"rank 0 did not finish it within {self._patience.to_end:.0f} s")
 
     def _confirm(self, ownership: Ownership) -> None:
@@ -325,6 +325,14 @@ class Writer:
         self._tell(
             f"{what}; the checkpoint is kept without the random state and data position of these ranks"
         )
+
+
+def _was_committed(place: Place) -> bool:
+    """Whether it became a checkpoint, as far as can be seen; rank 0 knows it in any case."""
+    try:
+        return place.was_committed()
+    except OSError:
+        return False
 
 
 def _numbers(ranks: Set[int]) -> str:

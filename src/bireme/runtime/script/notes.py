@@ -14,6 +14,8 @@ _LONGEST = 65536
 _SAVED = "checkpoints.last"
 _LAST_WORDS = "BIREME_LAST_WORDS"
 _NOTED = re.compile(r"([0-9]{1,9}) ([0-9]{1,18}) ([0-9]{1,12}(?:\.[0-9]+)?)\n")
+_LAST = ("time=", "trainer=", "lost")
+"""What only the last words of all begin with."""
 _MOST_STEPS = 10**18
 _turn = threading.Lock()  # the loop tells its step, and a thread what was saved
 
@@ -104,17 +106,26 @@ def tell_far(**far: int) -> None:
     words = os.environ.get(_LAST_WORDS)
     if not words:
         return
-    with contextlib.suppress(OSError), _turn:
-        known = {"asked": "1"}
-        if os.path.exists(words):
-            with open(words, encoding="utf-8", errors="replace") as opened:
-                head, *told = opened.readline(_LONGEST).split() or [""]
-            if head == "bireme-report":
-                if any(one.startswith("time=") for one in told):
-                    return  # the error that ended the script, which is written again at the end
-                known.update(one.partition("=")[::2] for one in told)
-        known.update((name, str(value)) for name, value in far.items())
-        line = " ".join(f"{name}={known[name]}" for name in ("asked", "step", "saved") if name in known)
-        # In place: it is a mount, which nothing can be renamed onto.
-        with open(words, "w", encoding="utf-8") as opened:
-            opened.write(f"bireme-report {line}\n")
+    if not _turn.acquire(timeout=1.0):
+        return  # a signal came while this very thread was here, and waits for the one that saves
+    try:
+        with contextlib.suppress(OSError):
+            _tell_far(words, far)
+    finally:
+        _turn.release()
+
+
+def _tell_far(words: str, far: Dict[str, int]) -> None:
+    known = {"asked": "1"}
+    if os.path.exists(words):
+        with open(words, encoding="utf-8", errors="replace") as opened:
+            head, *told = opened.readline(_LONGEST).split() or [""]
+        if head == "bireme-report":
+            if any(one.startswith(_LAST) for one in told):
+                return  # what ended the script, which is written again when its interpreter exits
+            known.update(one.partition("=")[::2] for one in told)
+    known.update((name, str(value)) for name, value in far.items())
+    line = " ".join(f"{name}={known[name]}" for name in ("asked", "step", "saved") if name in known)
+    # In place: it is a mount, which nothing can be renamed onto.
+    with open(words, "w", encoding="utf-8") as opened:
+        opened.write(f"bireme-report {line}\n")
