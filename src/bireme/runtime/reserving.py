@@ -42,16 +42,27 @@ def replace(path: str, text: str, shorter: str) -> None:
 
 
 def _overwrite(path: str, text: str) -> None:
-    """Writes over what is there, so that its blocks are used again; the rest of them is given back."""
+    """Writes over what is there, so that its blocks are used again; the rest is given back if there is room.
+
+    On a full disk it is kept, with spaces in it: room that comes and goes with the ends of ranks would tell
+    the runner that it can go on, and then not suffice.
+    """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         data = text.encode("ascii")
+        if not _has_room(path):
+            data = data.ljust(min(ROOM, os.fstat(fd).st_size))
         at = 0
         while at < len(data):
             at += os.pwrite(fd, data[at:], at)
         os.ftruncate(fd, len(data))
     finally:
         os.close(fd)
+
+
+def _has_room(path: str) -> bool:
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize >= 4 * ROOM
 
 
 def _reserved(path: str) -> str:
