@@ -68,6 +68,10 @@ class Kubectl:
         """Make objects what their manifests say."""
         self("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
 
+    def create(self, manifest: Json) -> None:
+        """Make an object of any size: `apply` keeps what it was given in an annotation, which has a limit."""
+        self("create", "-f", "-", stdin=yaml.safe_dump(manifest))
+
     def wait(self, *words: str) -> None:
         """Wait for what `kubectl wait --for=...` can wait for."""
         self("wait", f"--timeout={PATIENCE - 10:.0f}s", *words)

@@ -84,7 +84,7 @@ def test_a_map_that_somebody_made_beforehand_under_our_name_is_not_used(
     if immutable:
         hostile["binaryData"]["unpacking.py"] = base64.b64encode(b"print('owned')").decode()
     hostile["immutable"] = immutable
-    bireme.kubectl.apply(hostile)
+    bireme.kubectl.create(hostile)
 
     bireme.done(*RUN)
 
@@ -106,7 +106,7 @@ def test_a_map_that_goes_with_an_object_of_somebody_else_is_not_used(bireme: Ver
     foreign["metadata"]["ownerReferences"] = [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": owner["uid"]}
     ]
-    bireme.kubectl.apply(foreign)
+    bireme.kubectl.create(foreign)
 
     bireme.done(*RUN)
 
@@ -116,7 +116,7 @@ def test_a_map_that_goes_with_an_object_of_somebody_else_is_not_used(bireme: Ver
 def test_a_job_that_is_refused_leaves_the_map_that_another_run_sent(bireme: Verbs) -> None:
     bireme.cli.write("train.py", "print('hello')")
     theirs = _map_of(bireme)
-    bireme.kubectl.apply(theirs)
+    bireme.kubectl.create(theirs)
     bireme.kubectl("create", "quota", "none", "--hard=count/pytorchjobs.kubeflow.org=0")
 
     refused = bireme(*RUN)
