@@ -139,7 +139,7 @@ def _state(size: int) -> dict[str, Any]:
 
 
 def _bireme(state: dict[str, Any], folder: Path) -> Save:
-    from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner
+    from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner
 
     checkpoints = Checkpoints(str(folder), Owner("bench"), Keep(last=1), print)
 

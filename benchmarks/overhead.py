@@ -94,7 +94,7 @@ def _cpu(folder: Path, command: int) -> tuple[float, float]:
         except OSError:
             continue
         seconds = (int(fields[11]) + int(fields[12])) / _TICKS
-        if b"benchmarks/train.py" in words and b"rank.py" in words:
+        if b"benchmarks/train.py" in words and b"start_rank.py" in words:
             ranks += seconds
         elif int(name) == command or place.startswith(str(folder / "home")):
             keepers += seconds

@@ -126,7 +126,7 @@ def _bireme(folder: str) -> tuple[Report, End]:
 
 
 def _recorder(folder: str) -> tuple[Report, End]:
-    from bireme.runtime.records.writing import Recorder
+    from bireme.runtime.records.recorder import Recorder
 
     recorder = Recorder(folder, 0, 0, print)
     return lambda step, value: recorder.scalars(step, {"loss": value}), recorder.close

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any  # the answers are JSON of any shape
 from urllib.parse import urlsplit
 
-from bireme.backends.kubernetes import access
+from bireme.backends.kubernetes.client import access
 
 PIECE = 1 << 18
 _JSON = {"Content_Type": "application/json"}

@@ -18,7 +18,7 @@ from benchmarks import trainingoperator
 from benchmarks.controller import manifests
 from benchmarks.controller.playing import Player
 from benchmarks.wire import Line, request
-from bireme.operator import crds
+from bireme.operator.install import crds
 
 NAME = "benchmark"
 LOADERS = 16

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from benchmarks.wire import PIECE, request
-from bireme.backends.kubernetes import access
+from bireme.backends.kubernetes.client import access
 
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 _THINGS = ("pods", "services")

@@ -19,7 +19,7 @@ from tools.testcluster.places import Home
 from benchmarks import trainingoperator
 from benchmarks.controller.contestants import operator
 from benchmarks.wire import Line
-from bireme.operator import crds
+from bireme.operator.install import crds
 
 NAME = "benchmark-start"
 PATIENCE = 60.0

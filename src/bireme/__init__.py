@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bireme.runtime.checkpoints.loading import load as load
     from bireme.runtime.script.complaints import Complaint as Complaint
     from bireme.runtime.script.run import Run as Run
-    from bireme.runtime.script.starting import init as init
+    from bireme.runtime.script.startup import init as init
     from bireme.sdk.client import Client as Client
 else:
 
@@ -34,9 +34,9 @@ else:
 
 
 def _of_script(name: str) -> object:
-    from .runtime.script import complaints, run, starting
+    from .runtime.script import complaints, run, startup
 
-    return {"init": starting.init, "Run": run.Run, "Complaint": complaints.Complaint}[name]
+    return {"init": startup.init, "Run": run.Run, "Complaint": complaints.Complaint}[name]
 
 
 def _client() -> object:

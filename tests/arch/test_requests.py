@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bireme.operator import installation
+from bireme.operator.install import operator_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "bireme"
-CLIENT = "backends/kubernetes/api.py"
-SENDER = "backends/kubernetes/sending.py"
-EXEC = "backends/kubernetes/wstream.py"
+CLIENT = "backends/kubernetes/client/api.py"
+SENDER = "backends/kubernetes/client/transport.py"
+EXEC = "backends/kubernetes/client/pod_exec.py"
 WAYS = {"delete": "uid", "patch": "meant"}
 """The client's methods, and the argument without which none of them can be called."""
 
@@ -64,7 +64,9 @@ def test_only_the_agent_of_a_launcher_executes() -> None:
     ]
 
     assert callers == [EXEC], "add the request to docs/requests.md, with what makes sure whose pod it is"
-    assert [row.sent.place for row in table() if row.sent.verb == "EXEC"] == ["runtime/execsocket.py Session"]
+    assert [row.sent.place for row in table() if row.sent.verb == "EXEC"] == [
+        "runtime/mpi/execsocket.py Session"
+    ]
 
 
 def test_the_operator_may_change_and_delete_nothing_beyond_the_table() -> None:
@@ -73,8 +75,8 @@ def test_the_operator_may_change_and_delete_nothing_beyond_the_table() -> None:
     }
     rules: Any = [  # as the API writes them
         rule
-        for one in installation.rights(installation.Settings())
-        if one["kind"] in ("ClusterRole", "Role") and _named(one) == installation.NAME
+        for one in operator_objects.rights(operator_objects.Settings())
+        if one["kind"] in ("ClusterRole", "Role") and _named(one) == operator_objects.NAME
         for rule in one["rules"]  # type: ignore[attr-defined]
     ]
     granted = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.sdk import warm
+from bireme.sdk.local import warm_interpreters
 from tests.cli.commands import Cli, left_alive, until
 
 
@@ -21,5 +21,5 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
         done = found("rm", "--yes", *runs)
         assert done.status == 0, done.err
     if (found.home / "zygotes").is_dir():
-        warm.end(found.home)
+        warm_interpreters.end(found.home)
     until("no process of a run is left", lambda: not left_alive(found.home), patience=10)

@@ -11,11 +11,13 @@ import msgspec
 import pytest
 
 from bireme import errors
-from bireme.backends.kubernetes.clusterdoctor import ClusterFacts, TaintFact
-from bireme.cli import where
+from bireme.backends.kubernetes.cluster_checks import ClusterFacts, TaintFact
+from bireme.cli import backend_options
 from bireme.cli.main import VERBS, bireme
-from bireme.sdk import clusterhealth, doctor, views
+from bireme.sdk import views
 from bireme.sdk.client import Client
+from bireme.sdk.cluster import cluster_health
+from bireme.sdk.local import machine_checks
 
 DOCS = Path(__file__).parents[2] / "docs"
 CLI, ERRORS, SDK = ((DOCS / name).read_text() for name in ("cli.md", "errors.md", "sdk.md"))
@@ -95,10 +97,10 @@ def test_every_error_code_is_documented_with_its_status(code: str) -> None:
         views.CheckedJob,
         views.ManifestList,
         views.ErrorView,
-        doctor.MachineView,
-        doctor.Interpreter,
-        doctor.Problem,
-        clusterhealth.ClusterView,
+        machine_checks.MachineView,
+        machine_checks.Interpreter,
+        machine_checks.Problem,
+        cluster_health.ClusterView,
         ClusterFacts,
         TaintFact,
     ],
@@ -122,5 +124,5 @@ def test_every_method_of_the_client_is_documented() -> None:
 def test_every_option_that_says_where_is_documented_once_for_all_verbs() -> None:
     section = CLI.partition("## Where\n")[2].partition("\n## ")[0]
 
-    assert all(f"| `{option} " in section for option in where.OPTIONS)
-    assert all(f"`{verb}`" in section for verb in where.VERBS)
+    assert all(f"| `{option} " in section for option in backend_options.OPTIONS)
+    assert all(f"`{verb}`" in section for verb in backend_options.VERBS)

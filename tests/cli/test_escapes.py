@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bireme.cli import text
+from bireme.cli.render import text
 from tests.cli.commands import Cli
 from tests.cli.terminals import Terminal
 

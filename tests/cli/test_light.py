@@ -10,7 +10,7 @@ import pytest
 
 import bireme
 
-HEAVY = ("msgspec", "yaml", "asyncio", "sqlite3", "subprocess", "bireme.sdk", "bireme.engine")
+HEAVY = ("msgspec", "yaml", "asyncio", "sqlite3", "subprocess", "bireme.sdk", "bireme.runner")
 
 
 def _loaded(program: str) -> set[str]:
@@ -31,7 +31,7 @@ def test_what_needs_no_jobs_imports_nothing_heavy(words: list[str]) -> None:
 
 
 def test_a_script_is_run_without_reading_yaml() -> None:
-    assert "yaml" not in _loaded("import bireme.cli.run, bireme.sdk.client")
+    assert "yaml" not in _loaded("import bireme.cli.verbs.run, bireme.sdk.client")
 
 
 @pytest.mark.parametrize("words", [["ps"], ["ps", "--all"], ["logs", "absent"], ["check", "-f", "absent"]])

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from bireme.cli import render_diagnosis, render_doctor, render_jobs, render_progress, render_warm
-from bireme.cli.render_lines import Prefixes, status_line
+from bireme.cli.render import render_diagnosis, render_doctor, render_jobs, render_progress, render_warm
+from bireme.cli.render.render_lines import Prefixes, status_line
 from bireme.model.decisions import EventType
 from bireme.model.job import Kind, Unit
 from bireme.model.pods import Resources
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Phase
-from bireme.runs.records import RecordedEvent
-from bireme.sdk import doctor
-from bireme.sdk.doctor import Interpreter, MachineView
-from bireme.sdk.following import Glance
+from bireme.runs.run_files import RecordedEvent
+from bireme.sdk.local import machine_checks
+from bireme.sdk.local.machine_checks import Interpreter, MachineView
+from bireme.sdk.local.run_follower import Glance
 from bireme.sdk.views import (
     Diagnosis,
     Finding,
@@ -235,14 +235,14 @@ def test_a_status_line_has_phase_replicas_time_and_the_last_line() -> None:
 
 
 def test_a_sound_machine_has_no_problems() -> None:
-    assert doctor.problems(MACHINE, home_is_shared=False) == []
+    assert machine_checks.problems(MACHINE, home_is_shared=False) == []
     assert "frameworks  torch 2.13" in render_doctor.shown(MACHINE)
 
 
 def test_every_problem_of_a_machine_has_a_next_step() -> None:
     poor = replace(MACHINE, cgroups="", mounts=False, mpi="", interpreter=None, home_free=1000)
 
-    found = doctor.problems(poor, home_is_shared=True)
+    found = machine_checks.problems(poor, home_is_shared=True)
 
     assert len(found) == 6
     assert all(problem.next for problem in found)

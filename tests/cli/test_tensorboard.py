@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bireme.runs.directory import RunDirectory
-from bireme.runs.records import RunId
-from bireme.runtime.records.writing import Recorder
+from bireme.runs.run_files import RunId
+from bireme.runtime.records.recorder import Recorder
 from tests.cli.commands import Cli, until
 
 

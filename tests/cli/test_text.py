@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bireme.cli import text
+from bireme.cli.render import text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.cli.where import Chosen, hoisted
+from bireme.cli.backend_options import Chosen, hoisted
 from tests.cli.commands import Cli
 
 

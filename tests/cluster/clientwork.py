@@ -12,10 +12,10 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from bireme.backends.kubernetes.access import Access, find
-from bireme.backends.kubernetes.api import Api
-from bireme.backends.kubernetes.paths import path
-from bireme.backends.kubernetes.views import Meta
+from bireme.backends.kubernetes.client.access import Access, find
+from bireme.backends.kubernetes.client.api import Api
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.objects.api_types import Meta
 
 LIMIT = 60.0
 MINE = "by=test"

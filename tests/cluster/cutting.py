@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bireme.backends.kubernetes.access import find
+from bireme.backends.kubernetes.client.access import find
 
 LIMIT = 60.0
 """Seconds without a byte after which a connection is given up."""

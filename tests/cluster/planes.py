@@ -13,9 +13,9 @@ import yaml
 from tools.testcluster import clusters
 from tools.testcluster.places import Home, Missing
 
-from bireme.backends.kubernetes.access import find
-from bireme.backends.kubernetes.api import Api
-from bireme.backends.kubernetes.paths import path
+from bireme.backends.kubernetes.client.access import find
+from bireme.backends.kubernetes.client.api import Api
+from bireme.backends.kubernetes.client.paths import path
 from tests.cluster.harness import Json as Json
 from tests.cluster.harness import Kubectl
 

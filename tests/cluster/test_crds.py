@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bireme.backends.kubernetes.api import ApiError
+from bireme.backends.kubernetes.client.api import ApiError
 from bireme.model.job import Kind
-from bireme.operator import crds
+from bireme.operator.install import crds
 from tests.cluster.harness import Json
 from tests.cluster.planes import Plane, plane
 from tests.unit.manifest.samples import JAXJOB, KINDS, MPIJOB, MPIJOB_OF_2020, TFJOB_OF_A_TUTORIAL

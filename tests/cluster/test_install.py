@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bireme.model.job import Kind
-from bireme.operator import crds, rivals
+from bireme.operator.install import conflicts, crds
 from tests.cli.commands import Cli, Done
 from tests.cluster.harness import Json
 from tests.cluster.planes import Plane, plane
@@ -33,7 +33,7 @@ OPERATOR = {
 WEBHOOK = {
     "apiVersion": "admissionregistration.k8s.io/v1",
     "kind": "ValidatingWebhookConfiguration",
-    "metadata": {"name": rivals.WEBHOOK},
+    "metadata": {"name": conflicts.WEBHOOK},
     "webhooks": [],
 }
 
@@ -185,10 +185,10 @@ def test_a_webhook_that_was_left_behind_is_named(bireme: Installer, cluster: Pla
     try:
         done = bireme("install", *NAMED)
     finally:
-        cluster("delete", "validatingwebhookconfiguration", rivals.WEBHOOK)
+        cluster("delete", "validatingwebhookconfiguration", conflicts.WEBHOOK)
 
     assert done.status == 2
-    assert f"kubectl delete validatingwebhookconfiguration {rivals.WEBHOOK}" in done.err
+    assert f"kubectl delete validatingwebhookconfiguration {conflicts.WEBHOOK}" in done.err
 
 
 @pytest.mark.usefixtures("nothing")

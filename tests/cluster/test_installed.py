@@ -10,7 +10,7 @@ import pytest
 from tools.deploy import image
 from tools.testcluster.processes import until
 
-from bireme.operator.installation import NAME, NAMESPACE
+from bireme.operator.install.operator_objects import NAME, NAMESPACE
 from tests.cli.commands import Cli, Done
 from tests.cluster.harness import PYTHON, Cluster, Json
 

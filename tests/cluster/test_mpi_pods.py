@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes import mpiobjects, services
+from bireme.backends.kubernetes.objects import mpi_objects, services
 from bireme.kinds import mpi as kind
 from bireme.model.replicas import Addresses
 from tests.cluster.harness import OPEN_MPI, OPEN_MPI_SSH, Cluster, Kubectl
@@ -31,7 +31,7 @@ def begin(given: Made, kubectl: Kubectl) -> None:
     here = Made(job, given.templates)
     workers = [f"{job.name}-worker-{index}" for index in range(2)]
     files = kind.files(job, frozenset(workers), Addresses())
-    kubectl.apply(*map(_free, mpiobjects.supports(job, files, workers)))
+    kubectl.apply(*map(_free, mpi_objects.supports(job, files, workers)))
     kubectl.apply(*(_free(here.pod("worker", index)) for index in range(2)))
     if shared := services.service(job, here.role("worker"), 0):
         kubectl.apply(_free(shared))

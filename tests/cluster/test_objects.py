@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes import autoscaling, mpiobjects, services
-from bireme.backends.kubernetes.api import Api
-from bireme.backends.kubernetes.paths import path
-from bireme.backends.kubernetes.podmaking import Extras
+from bireme.backends.kubernetes.client.api import Api
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.objects import autoscaler, mpi_objects, services
+from bireme.backends.kubernetes.objects.pod_builder import Extras
 from bireme.kinds import MODULES
 from bireme.model.job import Kind
 from bireme.model.replicas import Addresses
@@ -101,6 +101,6 @@ def objects(of: Made) -> Iterator[Object]:
             if found := services.service(of.job, role, index):
                 yield found
     files = MODULES[of.job.kind].files(of.job, frozenset(), Addresses())
-    yield from mpiobjects.supports(of.job, files, ["mnist-worker-0"])
-    if scaler := autoscaling.autoscaler(of.job):
+    yield from mpi_objects.supports(of.job, files, ["mnist-worker-0"])
+    if scaler := autoscaler.autoscaler(of.job):
         yield scaler

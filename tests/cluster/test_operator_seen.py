@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bireme.backends.kubernetes.access import find
-from bireme.backends.kubernetes.api import Api
+from bireme.backends.kubernetes.client.access import find
+from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.operators import NAMESPACES, UNELECTED_LABELS
-from bireme.operator import installation
 from bireme.operator.controller import Scope
 from bireme.operator.heartbeats import Heartbeat
+from bireme.operator.install import operator_objects
 from tests.cli.commands import Cli
 from tests.cluster.operating import CRDS, Jobs, operator, until
 from tests.cluster.planes import Json, Plane, plane
 from tests.cluster.test_operator import workers
 
-FOREIGN, KILLED, THIRD, FOURTH, _ = installation.UNELECTED
+FOREIGN, KILLED, THIRD, FOURTH, _ = operator_objects.UNELECTED
 NOW = "2100-01-01T00:00:00.000000Z"
 PATCH = json.dumps({"spec": {"holderIdentity": "thief", "renewTime": NOW}})
 

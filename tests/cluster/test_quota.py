@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.core.slowstart import MOST_AT_ONCE
+from bireme.core.replicas.slow_start import MOST_AT_ONCE
 from tests.cluster.operating import CRDS, Jobs, operator, until
 from tests.cluster.planes import Plane, plane
 from tests.cluster.test_operator import workers

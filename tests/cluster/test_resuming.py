@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runtime.records.echoes import MARK
+from bireme.runtime.records.log_echo import MARK
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli
 from tests.cluster import operating

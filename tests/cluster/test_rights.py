@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from bireme.model.job import Kind
-from bireme.operator import crds, installation
+from bireme.operator.install import crds, operator_objects
 from tests.cluster.harness import Json
 from tests.cluster.operating import ROOT, Jobs, Operator, operator, until
 from tests.cluster.planes import Plane, plane
 from tests.unit.manifest.samples import KINDS
 
-ACCOUNT = f"system:serviceaccount:{installation.NAMESPACE}:{installation.NAME}"
+ACCOUNT = f"system:serviceaccount:{operator_objects.NAMESPACE}:{operator_objects.NAME}"
 ELASTIC: Json = {
     "minReplicas": 1,
     "maxReplicas": 3,
@@ -32,7 +32,7 @@ RESOURCES = ("pods", "services", "configmaps", "secrets", "serviceaccounts", "ro
 @pytest.fixture(scope="module")
 def served() -> Iterator[Plane]:
     with plane("rights") as made:
-        made("-n", installation.NAMESPACE, "apply", "-k", str(ROOT / "deploy"))
+        made("-n", operator_objects.NAMESPACE, "apply", "-k", str(ROOT / "deploy"))
         for kind in crds.KINDS:
             made("wait", "--for", "condition=Established", f"crd/{crds.name(kind)}")
         yield made
@@ -42,7 +42,7 @@ def served() -> Iterator[Plane]:
 def as_operator(served: Plane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig that has the rights of the operator's own account."""
     config: Json = yaml.safe_load(served.kubeconfig.read_text())
-    token = served("-n", installation.NAMESPACE, "create", "token", installation.NAME)
+    token = served("-n", operator_objects.NAMESPACE, "create", "token", operator_objects.NAME)
     config["users"] = [{"name": one["name"], "user": {"token": token.strip()}} for one in config["users"]]
     written = tmp_path_factory.mktemp("rights") / "kubeconfig"
     written.write_text(yaml.safe_dump(config))
@@ -52,7 +52,7 @@ def as_operator(served: Plane, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.fixture(scope="module")
 def working(as_operator: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     log = tmp_path_factory.mktemp("operator") / "log"
-    with operator(as_operator, log, "--leader-elect", "--lease-namespace", installation.NAMESPACE) as one:
+    with operator(as_operator, log, "--leader-elect", "--lease-namespace", operator_objects.NAMESPACE) as one:
         yield one
 
 
@@ -98,10 +98,10 @@ def test_every_kind_is_served_with_the_rights_that_are_installed(served: Plane, 
 def test_operators_without_election_are_seen_with_the_rights_that_are_installed(
     served: Plane, as_operator: Path, tmp_path: Path
 ) -> None:
-    options = ("--no-leader-elect", "--lease-namespace", installation.NAMESPACE, "--namespace", "default")
+    options = ("--no-leader-elect", "--lease-namespace", operator_objects.NAMESPACE, "--namespace", "default")
     leases = (
         "-n",
-        installation.NAMESPACE,
+        operator_objects.NAMESPACE,
         "get",
         "leases",
         "-l",

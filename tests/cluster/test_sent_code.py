@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bireme.backends.kubernetes import folders, shipping
+from bireme.backends.kubernetes.submit import code_maps, script_folder
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli
 from tests.cluster.cutting import cutting
@@ -43,7 +43,7 @@ def _code(bireme: Verbs) -> list[Json]:
 
 def _map_of(bireme: Verbs) -> Json:
     """The ConfigMap that the script in the folder will be sent in."""
-    parcel = shipping.packed(folders.of_script("train.py", bireme.cli.folder))
+    parcel = code_maps.packed(script_folder.of_script("train.py", bireme.cli.folder))
     (found,) = parcel.maps
     return found
 
@@ -82,7 +82,7 @@ def test_a_map_that_somebody_made_beforehand_under_our_name_is_not_used(
     bireme.cli.write("train.py", "print('hello')")
     hostile = _map_of(bireme)
     if immutable:
-        hostile["binaryData"]["unpacking.py"] = base64.b64encode(b"print('owned')").decode()
+        hostile["binaryData"]["unpack.py"] = base64.b64encode(b"print('owned')").decode()
     hostile["immutable"] = immutable
     bireme.kubectl.create(hostile)
 

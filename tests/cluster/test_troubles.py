@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from bireme.backends.kubernetes import podviews
-from bireme.backends.kubernetes.views import Node, Pod
+from bireme.backends.kubernetes.objects.api_types import Node, Pod
+from bireme.backends.kubernetes.observe import pod_status
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
 from tests.cluster.harness import PYTHON, Json, Kubectl
 
@@ -119,7 +119,7 @@ def seen(kubectl: Kubectl) -> dict[str, Replica]:
     nodes = {one.metadata.name: one for one in _items(kubectl, "nodes", Node)}
     pods = _items(kubectl, "pods", Pod)
     return {
-        one.metadata.name: podviews.replica(one, nodes.get(one.spec.nodeName), time.time()) for one in pods
+        one.metadata.name: pod_status.replica(one, nodes.get(one.spec.nodeName), time.time()) for one in pods
     }
 
 

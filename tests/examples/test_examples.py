@@ -103,7 +103,7 @@ def test_a_new_script_is_forked_from_the_torch_of_another_script(bireme: Bireme)
 
 
 def _await_warm(bireme: Bireme) -> None:
-    from bireme.backends.local.zygotes import Stable
+    from bireme.backends.local.warm.zygote_pool import Stable
     from tests.local.harness import until
 
     until(

@@ -14,20 +14,22 @@ import msgspec
 import yaml
 
 from bireme import errors
-from bireme.backends.kubernetes import answers, failures, kubeconfigs, plugins, podlogs, wstream
-from bireme.backends.kubernetes.access import Access
-from bireme.backends.kubernetes.explaining import explained
-from bireme.backends.kubernetes.failures import ApiError
-from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.kubeconfigs import Plugin
-from bireme.backends.kubernetes.views import Pod
-from bireme.cli import render_jobs
+from bireme.backends.kubernetes import pod_logs
+from bireme.backends.kubernetes.client import api_errors, decoding, kubeconfigs, login_plugins, pod_exec
+from bireme.backends.kubernetes.client.access import Access
+from bireme.backends.kubernetes.client.api_errors import ApiError
+from bireme.backends.kubernetes.client.error_hints import explained
+from bireme.backends.kubernetes.client.kubeconfigs import Plugin
+from bireme.backends.kubernetes.objects.api_types import Pod
+from bireme.backends.kubernetes.objects.job_objects import JobObject
+from bireme.cli.render import render_jobs
 from bireme.manifest import read as manifests
-from bireme.manifest.render import render
-from bireme.manifest.source import read_text
-from bireme.runtime import execsocket, wire
-from bireme.runtime.records import echoes
-from bireme.sdk import clusterviews
+from bireme.manifest.rendering import render
+from bireme.manifest.text.source import read_text
+from bireme.runtime import wire
+from bireme.runtime.mpi import execsocket
+from bireme.runtime.records import log_echo
+from bireme.sdk.cluster import cluster_views
 from tests.fuzz.harness import Target
 from tests.fuzz.mutating import DEPTH, Tree, plain_json
 from tests.sdk import clusterobjects
@@ -39,7 +41,7 @@ DEEP = b"[" * DEPTH + b"]" * DEPTH
 DEEP_MAP = b'{"a":' * DEPTH + b"1" + b"}" * DEPTH
 _SERVED = 10_000
 """The deepest nesting that an API server itself accepts."""
-SOURCE = failures.Source("https://127.0.0.1:1", "kind", "me", "GET", "/api/v1/pods")
+SOURCE = api_errors.Source("https://127.0.0.1:1", "kind", "me", "GET", "/api/v1/pods")
 
 ORDER = wire.Order(
     "rank-0",
@@ -163,7 +165,7 @@ def exec_end(folder: Path) -> Target:
 
 
 def exec_end_of_client(folder: Path) -> Target:
-    return _json("exec end of client", (ENDED,), lambda data: wstream.exit_code(data, SOURCE), (ApiError,))
+    return _json("exec end of client", (ENDED,), lambda data: pod_exec.exit_code(data, SOURCE), (ApiError,))
 
 
 def kubeconfig(folder: Path) -> Target:
@@ -209,7 +211,7 @@ def plugin_output(folder: Path) -> Target:
     }
 
     def read(data: bytes) -> None:
-        found = plugins.credential(Plugin("aws"), data)
+        found = login_plugins.credential(Plugin("aws"), data)
         assert found.expires is None or abs(found.expires) < 1e12
 
     return _json("plugin output", (given,), read, (errors.NoAccess,))
@@ -243,8 +245,8 @@ def api_answer(folder: Path) -> Target:
             except ApiError as error:
                 str(error)
                 explained(error)
-        failures.refusal(403, data, SOURCE, "3")
-        answers.decoded(data, Pod, SOURCE)
+        api_errors.refusal(403, data, SOURCE, "3")
+        decoding.decoded(data, Pod, SOURCE)
 
     return _json("API answer", (job, pod, page, *changes), read, (ApiError,))
 
@@ -261,12 +263,12 @@ def job_object(folder: Path) -> Target:
     pod = clusterobjects.pod("worker-0", clusterobjects.ended(1, 9))
 
     def read(data: bytes) -> None:
-        found = answers.decoded(data, JobObject, SOURCE)
+        found = decoding.decoded(data, JobObject, SOURCE)
         if found.kind not in ("PyTorchJob", "Job"):  # each resource has its own path, and its own kind
             return
-        seen = clusterviews.seen("mnist", "kind", found, (pod,), NOW)
-        clusterviews.glance(seen)
-        render_jobs.shown(clusterviews.view(seen), NOW)
+        seen = cluster_views.seen("mnist", "kind", found, (pod,), NOW)
+        cluster_views.glance(seen)
+        render_jobs.shown(cluster_views.view(seen), NOW)
 
     return _json("job object", tuple(made), read, (ApiError,))
 
@@ -274,12 +276,12 @@ def job_object(folder: Path) -> Target:
 def pod_log(folder: Path) -> Target:
     samples = (
         b"2026-01-31T12:00:00.123456789Z loss: 0.5",
-        b"2026-01-31T12:00:00Z " + echoes.MARK.encode() + b'{"rank": 0}',
+        b"2026-01-31T12:00:00Z " + log_echo.MARK.encode() + b'{"rank": 0}',
         b"2026-01-31T12:00:00+02:00 x\ry",
     )
 
     def read(data: bytes) -> None:
-        mark = podlogs.Mark(since=0.0)
+        mark = pod_logs.Mark(since=0.0)
         passed = mark.news()
         for line in data.split(b"\n"):
             if (new := passed(line)) is not None:
@@ -338,11 +340,11 @@ def _manifest(data: bytes) -> None:
 
 
 def _page(data: bytes, type: Any) -> None:
-    answers.listed(data, type)
+    decoding.listed(data, type)
 
 
 def _change(data: bytes, type: Any) -> None:
-    answers.change(data, type, SOURCE)
+    decoding.change(data, type, SOURCE)
 
 
 def _json(

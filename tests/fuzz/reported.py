@@ -13,18 +13,20 @@ import msgspec
 import numpy
 
 from bireme import errors
-from bireme.cli import render_checkpoints, render_jobs
-from bireme.core import picking
-from bireme.runs import checkpoints, logreading, metrics, progress, tfevents
-from bireme.runs.boards import Board
-from bireme.runs.logreading import Choice
-from bireme.runs.logs import LogSettings, LogWriter, Stream
-from bireme.runs.metrics import Metrics, Reported, Source
-from bireme.runtime.checkpoints import layout as checkpoint_layout
-from bireme.runtime.records import echoes, layout, reading
-from bireme.runtime.records.layout import Form, Histogram, Image, Opened, Params, Scalars, Text
+from bireme.cli.render import render_checkpoints, render_jobs
+from bireme.core.scripts import metric_patterns
+from bireme.runs import run_checkpoints
+from bireme.runs.logs import log_reader
+from bireme.runs.logs.log_reader import Choice
+from bireme.runs.logs.log_writer import LogSettings, LogWriter, Stream
+from bireme.runs.metrics import metric_reader, progress_reader, tfevents
+from bireme.runs.metrics.metric_reader import Metrics, Reported, Source
+from bireme.runs.metrics.tensorboard import Board
+from bireme.runtime.checkpoints.storage import checkpoint_format as checkpoint_layout
+from bireme.runtime.records import log_echo, record_format, record_reader
+from bireme.runtime.records.record_format import Form, Histogram, Image, Opened, Params, Scalars, Text
 from bireme.runtime.script import notes
-from bireme.sdk.checkpoints import CheckpointList
+from bireme.sdk.local.checkpoint_names import CheckpointList
 from tests.fuzz.harness import Target
 from tests.fuzz.mutating import DEPTH, Tree, plain_json
 from tests.unit.checkpoints.building import keeping
@@ -45,11 +47,11 @@ def log_file(folder: Path) -> Target:
     def read(data: bytes) -> None:
         path.write_bytes(data)
         path.with_name("main.live").write_bytes(data[:200])
-        lines = list(logreading.read(folder / "logs"))
+        lines = list(log_reader.read(folder / "logs"))
         assert all(render_jobs.moment(line.time) for line in lines)
-        logreading.tail(folder / "logs", 2)
-        list(logreading.read(folder / "logs", Choice(since=NOW + 1)))
-        with logreading.Follower(folder / "logs") as follower:
+        log_reader.tail(folder / "logs", 2)
+        list(log_reader.read(folder / "logs", Choice(since=NOW + 1)))
+        with log_reader.Follower(folder / "logs") as follower:
             follower.poll()
             follower.live()
 
@@ -69,13 +71,13 @@ def numbers_in_lines(folder: Path) -> Target:
         b"epoch 3 val loss 1,234.5",
     )
     patterns = tuple(
-        picking.compiled(text)
+        metric_patterns.compiled(text)
         for text in ("loss", "val loss", r"(?P<name>\w+)=(?P<value>\S+) s=(?P<step>\S+)")
     )
 
     def read(data: bytes) -> None:
         source = Source("worker-0")
-        found = picking.picked(patterns, data.decode(errors="replace"))
+        found = metric_patterns.picked(patterns, data.decode(errors="replace"))
         _followed(
             [Reported(source, (0, 0), Scalars(one.step or 0, NOW, {one.name: one.value})) for one in found]
         )
@@ -87,17 +89,17 @@ def numbers_in_lines(folder: Path) -> Target:
 
 def marked_line(folder: Path) -> Target:
     """A line with a mark in a pod's log: what `bireme tensorboard` writes of it must stay in its folder."""
-    who = echoes.Who(0, 1, 0, "evaluator")
+    who = log_echo.Who(0, 1, 0, "evaluator")
     records: list[Any] = [
         Scalars(3, NOW, {"loss": 0.5}),
         Text(3, NOW, "note", "hello"),
         Params(NOW, {"lr": 0.1, "x": [1]}),
     ]
-    lines = [line for each in (who, who._replace(role="")) for line in echoes.lines(each, records)]
+    lines = [line for each in (who, who._replace(role="")) for line in log_echo.lines(each, records)]
 
     def read(data: bytes) -> None:
-        _, found = echoes.taken_apart(data.decode(errors="replace"))
-        line = echoes.read(found) if found else None
+        _, found = log_echo.taken_apart(data.decode(errors="replace"))
+        line = log_echo.read(found) if found else None
         who, records = line or (None, [])
         name = f"{who.role}-{who.rank}" if who is not None and who.role else "rank-0"
         reported = [Reported(Source(name), (0, 0), record) for record in records]
@@ -106,7 +108,7 @@ def marked_line(folder: Path) -> Target:
         board.refresh()
         board.close()
 
-    trees = tuple(json.loads(line.removeprefix(echoes.MARK)) for line in lines)
+    trees = tuple(json.loads(line.removeprefix(log_echo.MARK)) for line in lines)
     samples = tuple(line.encode() for line in lines)
     return Target(
         "marked line",
@@ -114,33 +116,33 @@ def marked_line(folder: Path) -> Target:
         read,
         (errors.BiremeError,),
         trees,
-        lambda tree: echoes.MARK.encode() + plain_json(tree),
+        lambda tree: log_echo.MARK.encode() + plain_json(tree),
     )
 
 
 def record_payload(folder: Path) -> Target:
-    names = [layout.encode_name(number, name) for number, name in enumerate(("loss", "accuracy"))]
+    names = [record_format.encode_name(number, name) for number, name in enumerate(("loss", "accuracy"))]
     form = Form([0, 1])
     image = Image(4, NOW, "picture", b"\x89PNG" + bytes(40), 2, 2)
     payloads = (
-        layout.encode(Opened(NOW, 77)),
+        record_format.encode(Opened(NOW, 77)),
         *names,
         form.pack(form.head, 3, NOW, 0.5, 0.25),
-        layout.encode(Histogram(4, NOW, "weights", (1, 2), (0.0, 1.0, 2.0))),
-        layout.encode(image),
-        layout.encode(Text(5, NOW, "note", "hello")),
-        layout.encode(Params(NOW, {"lr": 0.1, "layers": [1, 2], "name": "x"})),
+        record_format.encode(Histogram(4, NOW, "weights", (1, 2), (0.0, 1.0, 2.0))),
+        record_format.encode(image),
+        record_format.encode(Text(5, NOW, "note", "hello")),
+        record_format.encode(Params(NOW, {"lr": 0.1, "layers": [1, 2], "name": "x"})),
     )
-    head = layout.encode(Params(NOW, {}))[:-2]
-    path = folder / metrics.FOLDER / reading.file_name(0, 0)
+    head = record_format.encode(Params(NOW, {}))[:-2]
+    path = folder / metric_reader.FOLDER / record_reader.file_name(0, 0)
     path.parent.mkdir()
 
     def read(data: bytes) -> None:
         # With the right checksum: a frame that is damaged otherwise gets no further than that.
-        path.write_bytes(layout.MAGIC + b"".join(map(_framed, (*names, data, payloads[3]))))
-        reading.Reader(str(path), leaves_out_large=True).read()
-        progress.of(folder)
-        decoder = layout.Decoder()
+        path.write_bytes(record_format.MAGIC + b"".join(map(_framed, (*names, data, payloads[3]))))
+        record_reader.Reader(str(path), leaves_out_large=True).read()
+        progress_reader.of(folder)
+        decoder = record_format.Decoder()
         records = [decoder.decode(payload) for payload in (*names, data, payloads[3], data)]
         _followed([Reported(Source("rank-0", 0), (0, 0), record) for record in records if record is not None])
 
@@ -150,23 +152,23 @@ def record_payload(folder: Path) -> Target:
 
 
 def record_file(folder: Path) -> Target:
-    names = [layout.encode_name(0, "loss")]
+    names = [record_format.encode_name(0, "loss")]
     form = Form([0])
     payloads = [
-        layout.encode(Opened(NOW, 77)),
+        record_format.encode(Opened(NOW, 77)),
         *names,
         *(form.pack(form.head, step, NOW, 0.5) for step in range(5)),
     ]
-    sample = layout.MAGIC + b"".join(map(_framed, payloads))
-    path = folder / "records" / reading.file_name(0, 0)
+    sample = record_format.MAGIC + b"".join(map(_framed, payloads))
+    path = folder / "records" / record_reader.file_name(0, 0)
     path.parent.mkdir()
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        reading.Reader(str(path), leaves_out_large=True).read()
-        Metrics(metrics.Follower(path.parent)).refresh()
+        record_reader.Reader(str(path), leaves_out_large=True).read()
+        Metrics(metric_reader.Follower(path.parent)).refresh()
 
-    longest = layout.MAGIC + struct.pack("<II", 0, layout.LARGEST) + b"short"
+    longest = record_format.MAGIC + struct.pack("<II", 0, record_format.LARGEST) + b"short"
     return Target("record file", (sample,), read, corpus=(longest,))
 
 
@@ -202,9 +204,9 @@ def noted_place(folder: Path) -> Target:
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        place = checkpoints.where(folder)
+        place = run_checkpoints.where(folder)
         if "://" not in place:  # an object store would be asked
-            checkpoints.listed(place)
+            run_checkpoints.listed(place)
 
     return Target("noted place", (path.read_bytes(),), read, (errors.BiremeError,))
 
@@ -250,8 +252,8 @@ def _checkpoint(folder: Path) -> Path:
 
 
 def _listed(place: Path) -> None:
-    msgspec.json.encode(checkpoints.listed(str(place)))
-    found = CheckpointList("mnist", str(place), checkpoints.listed(str(place), verified=True))
+    msgspec.json.encode(run_checkpoints.listed(str(place)))
+    found = CheckpointList("mnist", str(place), run_checkpoints.listed(str(place), verified=True))
     render_checkpoints.listed(found, NOW, None)
 
 
@@ -277,5 +279,5 @@ def _sealed(name: str, sample: bytes, read: Callable[[bytes], None]) -> Target:
 
 
 def _framed(payload: bytes) -> bytes:
-    frame = layout.FRAME.pack(zlib.crc32(payload), len(payload)) + payload
-    return frame + bytes(-len(frame) % layout.ALIGNMENT)
+    frame = record_format.FRAME.pack(zlib.crc32(payload), len(payload)) + payload
+    return frame + bytes(-len(frame) % record_format.ALIGNMENT)

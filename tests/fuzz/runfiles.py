@@ -10,21 +10,22 @@ from pathlib import Path
 import msgspec
 
 from bireme import errors
-from bireme.backends.local import entries, zygote_files
-from bireme.backends.local.entries import Began, Ended, Entry, Gone, Over, Ran
-from bireme.backends.local.zygote_files import Lesson
-from bireme.backends.local.zygotes import Stable
-from bireme.cli import render_jobs
+from bireme.backends.local import journal_entries
+from bireme.backends.local.journal_entries import Began, Ended, Entry, Gone, Over, Ran
+from bireme.backends.local.warm import zygote_files
+from bireme.backends.local.warm.zygote_files import Lesson
+from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.cli.render import render_jobs
 from bireme.model.decisions import Event, EventType
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Retry, Sighting, Status
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
 from bireme.runs.ledger import Ledger
-from bireme.runtime import states
-from bireme.sdk import evidence, history, viewing
-from bireme.sdk.known import FILE as KNOWN_FILE
-from bireme.sdk.known import Book, Known
+from bireme.runtime.zygote import zygote_state
+from bireme.sdk.cluster.clusters import FILE as KNOWN_FILE
+from bireme.sdk.cluster.clusters import Book, Known
+from bireme.sdk.local import rank_evidence, run_history, run_views
 from tests.fuzz.harness import Target
 from tests.fuzz.mutating import DEPTH, Tree, plain_json
 from tests.unit.runs.making import make_run
@@ -81,8 +82,10 @@ def seen_file(folder: Path) -> Target:
 
 
 def report_file(folder: Path) -> Target:
-    error = evidence.ReportedError("ValueError", "no\nway", "Traceback...", NOW)
-    return _of_run(folder, "reports/mnist-worker-0.1.json", msgspec.json.encode(evidence.Report(True, error)))
+    error = rank_evidence.ReportedError("ValueError", "no\nway", "Traceback...", NOW)
+    return _of_run(
+        folder, "reports/mnist-worker-0.1.json", msgspec.json.encode(rank_evidence.Report(True, error))
+    )
 
 
 def events_file(folder: Path) -> Target:
@@ -101,9 +104,9 @@ def journal_file(folder: Path) -> Target:
         path.write_bytes(data)
         journal: Journal[Entry] = Journal(path, Entry)
         found = journal.read()
-        for known in entries.replay(list(found)).values():
+        for known in journal_entries.replay(list(found)).values():
             known.replica()
-        msgspec.json.encode(history.lives(found))
+        msgspec.json.encode(run_history.lives(found))
 
     return _json_lines("journal", path.read_bytes(), read)
 
@@ -170,7 +173,9 @@ def zygote_folder(folder: Path) -> Target:
     """What a zygote says of itself; the process that it names is this one, so that it counts as living."""
     stable, inside = Stable(folder), folder / "zygotes" / "key-digest"
     inside.mkdir(parents=True)
-    states.write(str(inside / "socket.state"), ready=True, roots=("torch",), modules=("torch", "torch.nn"))
+    zygote_state.write(
+        str(inside / "socket.state"), ready=True, roots=("torch",), modules=("torch", "torch.nn")
+    )
     (inside / "socket").touch()
     sample = (inside / "socket.state").read_bytes()
     assert [one.pid for one in stable.living()] == [os.getpid()]
@@ -216,7 +221,7 @@ def _of_run(folder: Path, name: str, sample: bytes, run: RunDirectory | None = N
 
     def read(data: bytes) -> None:
         (run.path / name).write_bytes(data)
-        view = viewing.view(run)
+        view = run_views.view(run)
         msgspec.json.encode(view)
         render_jobs.shown(view, NOW)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.local.agents import AgentServer
+from bireme.backends.local.mpi_agent import AgentServer
 from bireme.runtime import linux, wire
 from tests.fuzz import mutating
 from tests.fuzz.messages import ORDER

@@ -13,7 +13,7 @@ PATIENCE = 120.0
 # What every such script begins with: the folder is its first word.
 OPENING = """
 import os, sys
-from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed
+from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed
 from bireme.runtime.script.complaints import Complaint
 
 def tell(words):

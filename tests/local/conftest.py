@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local import object_store
+from tests.local import s3_server
 from tests.local.harness import Bireme, bireme_in
 
 
@@ -19,15 +19,15 @@ def bireme(tmp_path: Path) -> Iterator[Bireme]:
 
 @pytest.fixture(scope="session")
 def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with object_store.served(tmp_path_factory.mktemp("weed")) as endpoint:
+    with s3_server.served(tmp_path_factory.mktemp("weed")) as endpoint:
         yield endpoint
 
 
 @pytest.fixture
 def s3_prefix(s3_endpoint: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A prefix of its own, and the variables by which it is reached."""
-    for name, value in object_store.settings(s3_endpoint).items():
+    for name, value in s3_server.settings(s3_endpoint).items():
         monkeypatch.setenv(name, value)
     url = f"s3://bucket/{request.node.name}"
-    object_store.wait_until_served(url)
+    s3_server.wait_until_served(url)
     return url

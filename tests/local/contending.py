@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bireme.runtime.checkpoints import places, reading
-from bireme.runtime.checkpoints.keeping import listed
-from bireme.runtime.checkpoints.layout import Head
+from bireme.runtime.checkpoints import checkpoint_reader
+from bireme.runtime.checkpoints.manager import listed
+from bireme.runtime.checkpoints.storage import locations
+from bireme.runtime.checkpoints.storage.checkpoint_format import Head
 from tests.local.checkpointing import begun, words
 
 WITHOUT_LOCKS = """
@@ -29,7 +30,7 @@ fcntl.lockf = fcntl.flock = refused
 """
 # Saves for ever; what is restored says whose it was.
 TRAINING = """
-from bireme.runtime.checkpoints.writing import Patience
+from bireme.runtime.checkpoints.checkpoint_writer import Patience
 
 run, attempt, rank, world = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
 owner = Owner(run, rank, world, attempt)
@@ -220,4 +221,8 @@ def zombie_round(where: str, attempt: int, chance: random.Random) -> int:
 
 def _heads(where: str) -> list[Head]:
     """All good checkpoints, the newest first."""
-    return [head for _, head in reading.newest_first(places.store(where).snapshot()) if head is not None]
+    return [
+        head
+        for _, head in checkpoint_reader.newest_first(locations.store(where).snapshot())
+        if head is not None
+    ]

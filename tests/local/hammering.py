@@ -8,12 +8,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from bireme.runtime.checkpoints import layout
-from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, Restored
+from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, Restored
+from bireme.runtime.checkpoints.storage import checkpoint_format
 from tests.local.checkpointing import begun, ran, words
 
 RANKS = 2
-SIZE = 2 * layout.BLOCK + 100_000
+SIZE = 2 * checkpoint_format.BLOCK + 100_000
 
 # The state of a step can be told from its number alone, so that whoever restores it can judge it.
 SAVING = f"""
@@ -78,7 +78,7 @@ def restored(where: Path, heard: list[str] | None = None) -> int:
         if found:
             assert found.values == {"x": {"step": found.step, "data": state(found.step, 0)}}
             assert found.own == {"mine": state(found.step, rank, 70_000)}
-            assert found.name == layout.name_of(found.step)
+            assert found.name == checkpoint_format.name_of(found.step)
     assert len(set(steps)) == 1
     return steps[0]
 
@@ -137,14 +137,14 @@ def cuts(path: Path) -> list[int]:
     """Every block boundary of a file, the bytes around it, and its first and last ones."""
     size = path.stat().st_size
     places = {0, 1, size - 1, size // 2}
-    for boundary in range(0, size, layout.BLOCK):
+    for boundary in range(0, size, checkpoint_format.BLOCK):
         places |= {boundary - 1, boundary, boundary + 1}
     return sorted(place for place in places if 0 <= place < size)
 
 
 def mixed(where: Path, file: str) -> None:
     """Puts a file of step 1 into step 2: whole, and not its own."""
-    shutil.copyfile(where / layout.name_of(1) / file, where / layout.name_of(2) / file)
+    shutil.copyfile(where / checkpoint_format.name_of(1) / file, where / checkpoint_format.name_of(2) / file)
 
 
 def _saved(process: subprocess.Popen[str], count: int) -> int:

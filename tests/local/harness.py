@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from bireme.backends.local.entries import Entry, Ran
-from bireme.backends.local.zygotes import Stable
+from bireme.backends.local.journal_entries import Entry, Ran
+from bireme.backends.local.warm.zygote_pool import Stable
 from bireme.model.status import Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory

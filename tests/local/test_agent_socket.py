@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bireme.backends.local.agents import AgentServer
+from bireme.backends.local.mpi_agent import AgentServer
 from bireme.backends.local.processes import Program
 from bireme.runtime import wire
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.local import contending, object_store
+from tests.local import contending, s3_server
 
 pytestmark = pytest.mark.slow
 ROUNDS = 2
 
 
-@object_store.needed
+@s3_server.needed
 def test_two_live_runs_on_one_prefix_keep_and_resume_their_own(s3_prefix: str) -> None:
     contending.contest(s3_prefix, ROUNDS, random.Random(3))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runtime.checkpoints import layout
+from bireme.runtime.checkpoints.storage import checkpoint_format
 from tests.local import hammering
 
 ROUNDS = int(os.environ.get("BIREME_SOAK_ROUNDS", "20"))
@@ -28,7 +28,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("file", FILES)
 def test_a_file_cut_at_every_block_boundary_is_recognised(where: Path, file: str) -> None:
-    path = where / layout.name_of(2) / file
+    path = where / checkpoint_format.name_of(2) / file
     whole = path.read_bytes()
 
     for place in hammering.cuts(path):
@@ -44,7 +44,7 @@ def test_a_file_cut_at_every_block_boundary_is_recognised(where: Path, file: str
 
 @pytest.mark.parametrize("file", FILES)
 def test_flipped_bits_are_recognised(where: Path, file: str) -> None:
-    path = where / layout.name_of(2) / file
+    path = where / checkpoint_format.name_of(2) / file
     whole = path.read_bytes()
     chance = random.Random(file)
     places = [0, len(whole) - 1, *(chance.randrange(len(whole)) for _ in range(ROUNDS // 4))]
@@ -63,7 +63,7 @@ def test_flipped_bits_are_recognised(where: Path, file: str) -> None:
 
 @pytest.mark.parametrize("file", FILES)
 def test_a_file_that_is_missing_or_another_s_is_recognised(where: Path, file: str) -> None:
-    path = where / layout.name_of(2) / file
+    path = where / checkpoint_format.name_of(2) / file
     whole = path.read_bytes()
 
     path.unlink()
@@ -78,7 +78,7 @@ def test_a_file_that_is_missing_or_another_s_is_recognised(where: Path, file: st
 def test_when_all_are_torn_training_begins_anew_and_each_is_named(tmp_path: Path) -> None:
     hammering.two_checkpoints(tmp_path)
     for step in (1, 2):
-        os.truncate(tmp_path / layout.name_of(step) / "rank-0.bin", 9)
+        os.truncate(tmp_path / checkpoint_format.name_of(step) / "rank-0.bin", 9)
     heard: list[str] = []
 
     assert hammering.restored(tmp_path, heard) == 0

@@ -97,13 +97,13 @@ def test_the_same_run_goes_on_after_its_death(tmp_path: Path) -> None:
 
 
 OVERTAKEN = """
-from bireme.runtime.checkpoints import marks
-from bireme.runtime.checkpoints.foldermarks import FolderMarks
+from bireme.runtime.checkpoints.storage import owner_marks
+from bireme.runtime.checkpoints.storage.folder_marks import FolderMarks
 checkpoints = opened("run", 0)
 checkpoints.save(1, {"x": 1}, {}, {})
 checkpoints.wait()
 of = FolderMarks(sys.argv[1])
-of.take(marks.made(Owner("run", 0, 1, 1), 2, 5.0), of.read())
+of.take(owner_marks.made(Owner("run", 0, 1, 1), 2, 5.0), of.read())
 checkpoints.save(2, {"x": 2}, {}, {})
 checkpoints.close()
 print([one.step for one in listed(sys.argv[1])])

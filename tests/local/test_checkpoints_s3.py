@@ -7,13 +7,13 @@ import time
 import pytest
 
 import bireme
-from bireme.runtime.checkpoints import buckets
-from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed, verified
-from bireme.runtime.checkpoints.writing import Patience
+from bireme.runtime.checkpoints.checkpoint_writer import Patience
+from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed, verified
+from bireme.runtime.checkpoints.storage import object_store
 from bireme.runtime.script.complaints import Complaint
-from tests.local import object_store
+from tests.local import s3_server
 
-pytestmark = [pytest.mark.slow, object_store.needed]
+pytestmark = [pytest.mark.slow, s3_server.needed]
 SIZE = 11_000_000
 
 
@@ -41,7 +41,9 @@ def test_ranks_save_and_restore_and_old_ones_go(where: str) -> None:
     assert [one and one.values["x"] == b"\3" * SIZE for one in restored] == [True, True]
     assert [one.step for one in verified(where) if one.is_good] == [2, 3]
     assert not [
-        path for path in buckets.Bucket(where).objects() if path.startswith((".staging", "step-000000001"))
+        path
+        for path in object_store.Bucket(where).objects()
+        if path.startswith((".staging", "step-000000001"))
     ]
 
 
@@ -62,7 +64,7 @@ def test_what_was_never_finished_is_not_seen_and_is_cleared_away(where: str) -> 
     one = opened(where, heard)
     one.save(1, {"x": 1}, {}, {})
     one.wait()
-    dead = buckets.Bucket(where).begin(Owner("run"), "00aa", 2, "00ff00ff")
+    dead = object_store.Bucket(where).begin(Owner("run"), "00aa", 2, "00ff00ff")
     dead.write("rank-0.bin", [b"half"])
 
     restored = one.restore({})
@@ -82,7 +84,7 @@ def test_a_changed_object_is_recognised(where: str) -> None:
     for step in (1, 2):
         one.save(step, {"x": bytes([step]) * SIZE}, {}, {})
     one.wait()
-    bucket = buckets.Bucket(where)
+    bucket = object_store.Bucket(where)
     name = listed(where)[-1].name
     bucket.put(f"{name}/rank-0.bin", b"\2" * (SIZE - 1) + b"\0" + bytes(-SIZE % 64))
 
@@ -120,7 +122,7 @@ def test_an_attempt_that_was_replaced_writes_nothing_more(where: str) -> None:
     second.restore({})
     second.save(2, {"x": 2}, {}, {})
     second.wait()
-    before = set(buckets.Bucket(where).objects())
+    before = set(object_store.Bucket(where).objects())
 
     first.save(3, {"x": 3}, {}, {})
     first.wait()
@@ -131,7 +133,7 @@ def test_an_attempt_that_was_replaced_writes_nothing_more(where: str) -> None:
         f"step {step} was not saved: another run or a later attempt writes here now; training goes on"
         for step in (3, 4)
     ]
-    assert set(buckets.Bucket(where).objects()) == before
+    assert set(object_store.Bucket(where).objects()) == before
     second.close()
 
 
@@ -180,7 +182,7 @@ def test_a_live_run_s_prefix_is_refused_and_nothing_of_it_is_deleted(where: str)
 def test_ranks_do_not_list_the_whole_prefix_while_a_save_is_in_progress(
     where: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counting = object_store.Counting(s3_endpoint)
+    counting = s3_server.Counting(s3_endpoint)
     monkeypatch.setenv("AWS_ENDPOINT_URL", counting.endpoint)
     heard: list[str] = []
     gang = [opened(where, heard, rank=rank, world=4) for rank in range(4)]

@@ -23,7 +23,7 @@ from torch.distributed import init_process_group, device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 import bireme
-from bireme.runtime.checkpoints import gradients
+from bireme.runtime.checkpoints.state import gradients
 
 torch.set_num_threads(1)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from bireme import errors
-from bireme.core.admit import Capacity
+from bireme.core.machine.admission import Capacity
 from bireme.model.decisions import Demand
 from bireme.model.pods import Resources
 from bireme.model.replicas import Waiting
 from bireme.model.status import Phase
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Grant, Ledger
-from bireme.runs.records import RunId
+from bireme.runs.run_files import RunId
 from tests.local.fulldisk import Disk, small_disk
 from tests.local.harness import PATIENCE, Bireme, bireme_in, json_of, until
 

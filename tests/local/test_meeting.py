@@ -5,17 +5,17 @@ from __future__ import annotations
 import socket
 import threading
 
-from bireme.runtime import meeting
+from bireme.runtime.rank import rendezvous_wait
 
 
 def test_a_port_is_heard_only_while_somebody_listens_there() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
-        before = meeting.is_heard(port)
+        before = rendezvous_wait.is_heard(port)
         server.listen()
-        during = meeting.is_heard(port)
-    after = meeting.is_heard(port)
+        during = rendezvous_wait.is_heard(port)
+    after = rendezvous_wait.is_heard(port)
 
     assert (before, during, after) == (False, True, False)
 
@@ -23,7 +23,9 @@ def test_a_port_is_heard_only_while_somebody_listens_there() -> None:
 def test_waiting_ends_as_soon_as_somebody_listens() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
-        waiter = threading.Thread(target=meeting.await_listener, args=(server.getsockname()[1],), daemon=True)
+        waiter = threading.Thread(
+            target=rendezvous_wait.await_listener, args=(server.getsockname()[1],), daemon=True
+        )
 
         waiter.start()
         waiter.join(timeout=0.2)
@@ -38,4 +40,4 @@ def test_waiting_ends_as_soon_as_somebody_listens() -> None:
 def test_only_torch_is_made_to_wait() -> None:
     variables = {b"RANK": b"1", b"MASTER_ADDR": b"127.0.0.1", b"MASTER_PORT": b"1"}
 
-    meeting.before_answer(None, variables)  # It would not return for half a minute.
+    rendezvous_wait.before_answer(None, variables)  # It would not return for half a minute.

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from bireme.backends.local.zygotes import Stable
+from bireme.backends.local.warm.zygote_pool import Stable
 from bireme.model.status import Phase
 from bireme.runs import directory
 from tests.local.harness import Bireme, until

@@ -1,4 +1,4 @@
-"""Does `python rank.py TARGET` behave as `python TARGET` does, and does it report truly."""
+"""Does `python start_rank.py TARGET` behave as `python TARGET` does, and does it report truly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import bireme.runtime
 
 RUNTIME = Path(bireme.runtime.__file__).parent
-RANK = str(RUNTIME / "rank.py")
+RANK = str(RUNTIME / "start_rank.py")
 SECONDS = 60
 
 
@@ -341,7 +341,7 @@ def test_without_an_archive_only_bireme_is_offered_and_not_its_neighbours(tmp_pa
     (package / "runtime").symlink_to(RUNTIME)
     write(tmp_path, "train", "import bireme\nprint(bireme.WHERE)\nimport neighbour\n")
 
-    ended = run(tmp_path, "-S", str(package / "runtime" / "rank.py"), "train.py")
+    ended = run(tmp_path, "-S", str(package / "runtime" / "start_rank.py"), "train.py")
 
     assert ended.out == "folder\n"
     assert ended.err.endswith("ModuleNotFoundError: No module named 'neighbour'\n")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.kubernetes import lastwords
-from bireme.core import unchanging
+from bireme.backends.kubernetes.observe import termination_log
+from bireme.core.restarts import permanent_errors
 from bireme.model.replicas import Told
-from bireme.runs import reports
+from bireme.runs import rank_reports
 from tests.local.test_rank import RANK, SECONDS, run
 
 CLICK = """
@@ -73,15 +73,15 @@ raise KeyError("label")
 def told(folder: Path, script: str, *words: str) -> tuple[Told, Told]:
     """What is known of the end of a script here and in a cluster."""
     (folder / "train.py").write_text(script)
-    (folder / reports.FOLDER).mkdir()
+    (folder / rank_reports.FOLDER).mkdir()
     log = folder / "termination-log"
     log.touch()
-    report = folder / reports.FOLDER / "w-0.0.json"
+    report = folder / rank_reports.FOLDER / "w-0.0.json"
     run(folder, RANK, "train.py", *words, BIREME_REPORT=str(report), BIREME_LAST_WORDS=str(log))
-    found = reports.one(folder, "w-0", 0)
+    found = rank_reports.one(folder, "w-0", 0)
     assert found is not None, report.read_text()
     assert found.error is not None
-    return found.error.told, lastwords.told(log.read_text())
+    return found.error.told, termination_log.told(log.read_text())
 
 
 def test_half_of_a_surrogate_pair_does_not_make_the_report_unreadable(tmp_path: Path) -> None:
@@ -104,20 +104,20 @@ def test_lines_of_a_message_are_not_taken_for_the_error(tmp_path: Path, message:
 def test_an_error_that_click_shows_is_no_wrong_usage(tmp_path: Path) -> None:
     for one in told(tmp_path, CLICK):
         assert (one.line, one.status) == ("tracking server did not answer", 1)
-        assert not unchanging.is_unchanging(one)
-        assert unchanging.signature(one) == ""
+        assert not permanent_errors.is_unchanging(one)
+        assert permanent_errors.signature(one) == ""
 
 
 def test_an_option_that_click_does_not_know_is_wrong_usage(tmp_path: Path) -> None:
     for one in told(tmp_path, BAD_OPTION, "--bogus"):
         assert (one.line.startswith("No such option"), one.status) == (True, 2)
-        assert unchanging.is_unchanging(one)
+        assert permanent_errors.is_unchanging(one)
 
 
 def test_an_option_that_argparse_does_not_know_is_wrong_usage(tmp_path: Path) -> None:
     for one in told(tmp_path, "import argparse\nargparse.ArgumentParser().parse_args()", "--bogus"):
         assert (one.line, one.status) == ("unrecognized arguments: --bogus", 2)
-        assert unchanging.is_unchanging(one)
+        assert permanent_errors.is_unchanging(one)
 
 
 def test_a_parser_whose_words_cannot_be_had_does_not_hide_the_exit(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_rank_that_falls_while_rank_0_lives_knows_how_far_the_run_has_come(tmp
     try:
         assert ranks["1"].wait(SECONDS) == 1
         assert ranks["0"].poll() is None
-        one = lastwords.told((tmp_path / "termination-log-1").read_text())
+        one = termination_log.told((tmp_path / "termination-log-1").read_text())
     finally:
         (tmp_path / "over").touch()
         assert ranks["0"].wait(SECONDS) == 0
@@ -163,4 +163,4 @@ def test_a_part_that_cannot_be_saved_is_complained_of_before_the_first_step(tmp_
     _, there = told(tmp_path, script)
 
     assert there.step == -1
-    assert unchanging.is_unchanging(there), there
+    assert permanent_errors.is_unchanging(there), there

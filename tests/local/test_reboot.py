@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bireme.backends.local.entries import Entry, Ran
+from bireme.backends.local.journal_entries import Entry, Ran
 from bireme.backends.local.processes import start_time
 from bireme.runs.journal import Journal
 from tests.local.harness import Bireme, bireme_in, kill, until

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bireme.model.status import Phase
-from bireme.runtime import rank
+from bireme.runtime import start_rank
 from tests.local.harness import Bireme, until
 
 TORCHRUN = {
@@ -43,7 +43,7 @@ def ran(folder: Path, module: str, **more: str) -> list[str]:
     (folder / f"{module}.py").write_text(ASKING)
     (folder / "train.py").write_text(SHOW.format(module=module))
     environ = {"PATH": os.environ["PATH"], "BIREME_REPORT": str(folder / "report"), **TORCHRUN, **more}
-    words = [sys.executable, rank.__file__, "train.py"]
+    words = [sys.executable, start_rank.__file__, "train.py"]
     done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 

@@ -195,7 +195,7 @@ print(rank_zero_only.rank, metrics.rank)
 def test_importing_torch_is_not_asking_for_the_rank(tmp_path: Path) -> None:
     """Otherwise nobody could ever be told that a script ran as independent copies."""
     write(tmp_path, "train", "import torch\ntorch.ones(2).sum()\n")
-    rank = str(Path(linux.__file__).parent / "rank.py")
+    rank = str(Path(linux.__file__).parent / "start_rank.py")
     path = tmp_path / "report"
 
     subprocess.run(

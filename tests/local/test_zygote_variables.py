@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.local.zygotes import Stable
+from bireme.backends.local.warm.zygote_pool import Stable
 from bireme.runtime import linux
 from tests.local.harness import Bireme, until
 from tests.local.test_rank import write

@@ -15,7 +15,7 @@ from typing import Any
 import bireme.runtime
 from bireme.runtime import linux, wire
 
-ZYGOTE = str(Path(bireme.runtime.__file__).parent / "zygote.py")
+ZYGOTE = str(Path(bireme.runtime.__file__).parent / "start_zygote.py")
 SECONDS = 60.0
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.views import Pod
+from bireme.backends.kubernetes.objects.api_types import Pod
+from bireme.backends.kubernetes.objects.job_objects import JobObject
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bireme import errors
-from bireme.sdk import orders, sources
-from bireme.sdk.orders import Given, Scene, Script
+from bireme.sdk import manifest_sources, submissions
+from bireme.sdk.submissions import Given, Scene, Script
 
 JOB = """\
 apiVersion: batch/v1
@@ -40,7 +40,7 @@ def scene(tmp_path: Path) -> Scene:
 )
 def test_memory_that_no_process_could_live_in_is_refused(scene: Scene, written: str, meant: str) -> None:
     with pytest.raises(errors.BadInput) as caught:
-        orders.of_script(Script(path="train.py", memory=written), Given(), scene)
+        submissions.of_script(Script(path="train.py", memory=written), Given(), scene)
 
     assert f"--memory {written} is " in caught.value.what
     assert meant in caught.value.hint
@@ -48,14 +48,14 @@ def test_memory_that_no_process_could_live_in_is_refused(scene: Scene, written: 
 
 @pytest.mark.parametrize("written", ["16Mi", "100M", "4Gi", "20000000", "0"])
 def test_memory_that_a_process_can_live_in_is_taken(scene: Scene, written: str) -> None:
-    assert orders.of_script(Script(path="train.py", memory=written), Given(), scene).orders
+    assert submissions.of_script(Script(path="train.py", memory=written), Given(), scene).orders
 
 
 def test_the_same_limit_in_a_manifest_is_refused_with_its_line(scene: Scene) -> None:
-    documents = sources.of_text(JOB.replace("AMOUNT", "4"))
+    documents = manifest_sources.of_text(JOB.replace("AMOUNT", "4"))
 
     with pytest.raises(errors.BadManifest) as caught:
-        orders.of_documents(documents, Given(), scene)
+        submissions.of_documents(documents, Given(), scene)
 
     assert "<text>:14:13 " in str(caught.value)
     assert "limits.memory: 4 is 4 B" in str(caught.value)
@@ -64,10 +64,10 @@ def test_the_same_limit_in_a_manifest_is_refused_with_its_line(scene: Scene) -> 
 
 def test_the_short_form_says_it_too(scene: Scene) -> None:
     with pytest.raises(errors.BadManifest, match=r"<text>:2:9 memory: .*did you mean 4Gi\?"):
-        orders.of_documents(sources.of_text("script: train.py\nmemory: 4\n"), Given(), scene)
+        submissions.of_documents(manifest_sources.of_text("script: train.py\nmemory: 4\n"), Given(), scene)
 
 
 def test_a_small_request_is_nothing_odd(scene: Scene) -> None:
     text = JOB.replace("limits", "requests").replace("AMOUNT", "4")
 
-    assert orders.of_documents(sources.of_text(text), Given(), scene).orders
+    assert submissions.of_documents(manifest_sources.of_text(text), Given(), scene).orders

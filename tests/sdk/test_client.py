@@ -14,7 +14,7 @@ import bireme
 from bireme import errors
 from bireme.model.status import Phase
 from bireme.sdk.client import Client
-from bireme.sdk.orders import Given
+from bireme.sdk.submissions import Given
 
 HELLO = "import os\nprint('hello from', os.environ['RANK'])\n"
 SLEEP = "import time\nprint('asleep', flush=True)\ntime.sleep(600)\n"

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from bireme.model.job import Job, Kind, Unit
 from bireme.model.replicas import Loss, ReplicaPhase
 from bireme.model.status import Blame, Condition, ConditionType, Status
-from bireme.sdk import diagnosis, viewing
+from bireme.sdk import diagnosis
 from bireme.sdk.diagnosis import Evidence
-from bireme.sdk.evidence import Report, ReportedError
-from bireme.sdk.history import Failure, Life
+from bireme.sdk.local import run_views
+from bireme.sdk.local.rank_evidence import Report, ReportedError
+from bireme.sdk.local.run_history import Failure, Life
 from bireme.sdk.views import Finding
 from tests.unit import build
 
@@ -343,5 +344,5 @@ def test_an_eviction_after_a_crash_is_not_explained_by_that_crash() -> None:
     crash = Status(conditions=(restarting,), attempt=1, crashes=1, blame=blame)
     eviction = replace(crash, attempt=2, evictions=1)
 
-    assert "ValueError: no" in viewing.why("mnist", GANG, crash, "box", True, 10.0)
-    assert viewing.why("mnist", GANG, eviction, "box", True, 10.0).endswith("mnist is restarting")
+    assert "ValueError: no" in run_views.why("mnist", GANG, crash, "box", True, 10.0)
+    assert run_views.why("mnist", GANG, eviction, "box", True, 10.0).endswith("mnist is restarting")

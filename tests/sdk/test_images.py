@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bireme import errors
-from bireme.sdk import images
+from bireme.sdk.cluster import images
 
 HERE = {"PATH": os.environ["PATH"], "VIRTUAL_ENV": sys.prefix}
 

@@ -9,7 +9,7 @@ import pytest
 
 from bireme import errors
 from bireme.sdk.client import Client
-from bireme.sdk.orders import Given
+from bireme.sdk.submissions import Given
 from bireme.sdk.views import CheckedJob
 
 ROLES = """

@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from bireme import errors
-from bireme.core.retention import EndedRun
-from bireme.engine import control
+from bireme.core.machine.retention import EndedRun
 from bireme.model.status import ConditionType
+from bireme.runner import control
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
-from bireme.runs.locks import Lock
-from bireme.runs.records import Desired
-from bireme.sdk import tidying
-from bireme.sdk.local import LocalJob
+from bireme.runs.run_files import Desired
+from bireme.runs.storage.locks import Lock
+from bireme.sdk.local import prune
+from bireme.sdk.local.local_backend import LocalJob
 from tests.unit.runs.making import ended, make_run
 
 
@@ -38,12 +38,12 @@ def _call_back(run: RunDirectory) -> None:
 
 def test_a_failed_job_that_was_just_resumed_is_not_deleted_with_those_that_ended(tmp_path: Path) -> None:
     run = _failed(tmp_path)
-    (seen,) = tidying.ended(tmp_path)
+    (seen,) = prune.ended(tmp_path)
 
     _call_back(run)
 
-    assert tidying.ended(tmp_path) == ()
-    assert tidying.removed(tmp_path, (seen,)) == ()
+    assert prune.ended(tmp_path) == ()
+    assert prune.removed(tmp_path, (seen,)) == ()
     assert run.exists()
 
 
@@ -107,7 +107,7 @@ def test_what_a_resumed_job_was_started_from_is_needed(tmp_path: Path) -> None:
     )
     _call_back(run)
 
-    found: tuple[EndedRun, ...] = tidying.ended(tmp_path)
+    found: tuple[EndedRun, ...] = prune.ended(tmp_path)
     assert [(one.id, one.is_needed) for one in found] == [("source#1", True)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bireme import errors
-from bireme.core.retention import Limits
+from bireme.core.machine.retention import Limits
 from bireme.sdk import settings
 
 

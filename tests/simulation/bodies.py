@@ -7,8 +7,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from bireme.core import podlife
-from bireme.core.podlife import ContainerState, InPlace
+from bireme.core.replicas import kubelet
+from bireme.core.replicas.kubelet import ContainerState, InPlace
 from bireme.model.decisions import Start
 from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
 from tests.simulation.clock import Clock
@@ -130,12 +130,12 @@ class Kubelet:
         if not body.alive or body.stopping:
             return
         now = self._clock.now
-        life = podlife.decide(body.start.pod, body.policy, body.start.main, body.states, now)
+        life = kubelet.decide(body.start.pod, body.policy, body.start.main, body.states, now)
         for name in life.start:
-            body.states[name] = podlife.started(body.states.get(name, ContainerState()), now)
+            body.states[name] = kubelet.started(body.states.get(name, ContainerState()), now)
             self._run(body, name)
         for name in life.stop:
-            body.states[name] = podlife.ended(body.states[name], 143, now)
+            body.states[name] = kubelet.ended(body.states[name], 143, now)
         if life.wake_at is not None:
             self._clock.after(life.wake_at - now, lambda: self._advance(body))
         body.phase, body.restarts, body.exit_code = life.phase, life.restarts, life.exit_code
@@ -182,7 +182,7 @@ class Kubelet:
         state = body.states[name]
         if not body.alive or body.stopping or not state.running or state.ended != run:
             return
-        body.states[name] = podlife.ended(state, code, self._clock.now)
+        body.states[name] = kubelet.ended(state, code, self._clock.now)
         if body.policy is InPlace.NEVER:
             # A program whose companion is gone for good has nobody left to serve.
             for other in [one for one in self._names(body) if one != name and one in body.states]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.core import backoff
+from bireme.core.restarts import backoff
 from bireme.model.decisions import Decision
 from bireme.model.job import Job, Unit
 from bireme.model.replicas import Observation, Replica, ReplicaPhase

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local import contending, object_store
+from tests.local import contending, s3_server
 from tests.local.conftest import s3_endpoint as s3_endpoint
 from tests.local.conftest import s3_prefix as s3_prefix
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.soak
 ROUNDS = int(os.environ.get("BIREME_SOAK_ROUNDS", "20"))
 
 
-@object_store.needed
+@s3_server.needed
 def test_two_live_runs_on_one_prefix_keep_and_resume_their_own(s3_prefix: str) -> None:
     contending.contest(s3_prefix, ROUNDS, random.Random())
 
@@ -30,6 +30,6 @@ def test_a_zombie_of_an_old_attempt_neither_commits_nor_stops_the_new_one(tmp_pa
     contending.zombies(str(tmp_path), ROUNDS, random.Random())
 
 
-@object_store.needed
+@s3_server.needed
 def test_a_zombie_on_a_prefix_neither_commits_nor_stops_the_new_one(s3_prefix: str) -> None:
     contending.zombies(s3_prefix, ROUNDS, random.Random())

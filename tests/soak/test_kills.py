@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.local.zygotes import Stable
+from bireme.backends.local.warm.zygote_pool import Stable
 from bireme.model.status import Phase
 from tests.local.harness import Bireme, bireme_in, kill, until
 

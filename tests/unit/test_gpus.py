@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.backends.local.gpus import Gpus, parse
+from bireme.backends.local.preflight.gpus import Gpus, parse
 
 LISTED = "0, GPU-aaaa\n1, GPU-bbbb\n"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import yaml
 from msgspec.structs import replace
 
-from bireme.operator import crds, installation
-from bireme.operator.installation import Object, Settings
+from bireme.operator.install import crds, operator_objects
+from bireme.operator.install.operator_objects import Object, Settings
 
 _MADE = "# Made by `make deploy`: change src/bireme/operator instead.\n"
 
@@ -19,14 +19,14 @@ def files() -> dict[str, str]:
         for kind in crds.KINDS
     }
     parts = {
-        "namespace.yaml": _text("Where the operator lives.", installation.namespace(settings)),
+        "namespace.yaml": _text("Where the operator lives.", operator_objects.namespace(settings)),
         "rbac.yaml": _text(
-            "What the operator may do, and what users may do with jobs.", *installation.rights(settings)
+            "What the operator may do, and what users may do with jobs.", *operator_objects.rights(settings)
         ),
-        "operator.yaml": _text("The operator, and its metrics.", *installation.workload(settings)),
+        "operator.yaml": _text("The operator, and its metrics.", *operator_objects.workload(settings)),
     }
     # Whoever wants it applies it beside the others: it is worth nothing where no network enforces it.
-    policy = installation.network(replace(settings, network_policy=True))
+    policy = operator_objects.network(replace(settings, network_policy=True))
     return {
         **definitions,
         **parts,

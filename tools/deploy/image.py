@@ -14,10 +14,10 @@ from packaging.utils import canonicalize_name
 from tools.testcluster import images
 from tools.testcluster.layouts import PATH, Start
 
-from bireme.operator import installation
+from bireme.operator.install import operator_objects
 
 # With a place of its own before it: a bare name would be looked for in a public registry.
-REFERENCE = f"bireme.test/{installation.IMAGE}"
+REFERENCE = f"bireme.test/{operator_objects.IMAGE}"
 ROOT = "/app"
 USER = "65532:65532"
 ENTRYPOINT = ["python3", "-m", "bireme.cli"]

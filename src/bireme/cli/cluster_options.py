@@ -10,7 +10,7 @@ import click
 
 from bireme import errors
 from bireme.model.job import Kind
-from bireme.operator import crds, installation
+from bireme.operator.install import crds, operator_objects
 
 T = TypeVar("T")
 
@@ -18,8 +18,8 @@ home = click.option(
     "-n",
     "--namespace",
     metavar="NAME",
-    default=installation.NAMESPACE,
-    help=f"Where the operator lives.  [default: {installation.NAMESPACE}]",
+    default=operator_objects.NAMESPACE,
+    help=f"Where the operator lives.  [default: {operator_objects.NAMESPACE}]",
 )
 context = click.option(
     "--context", metavar="NAME", help="The context of the kubeconfig.  [default: the current one]"
@@ -44,8 +44,8 @@ def kinds(chosen: tuple[str, ...]) -> tuple[Kind, ...]:
 
 def carry_out(asking: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is asyncio's affair
     """Waits for what a cluster answers; its refusals become our errors."""
-    from bireme.backends.kubernetes.api import ApiError  # here, because they need an extra
-    from bireme.backends.kubernetes.explaining import explained
+    from bireme.backends.kubernetes.client.api import ApiError  # here, because they need an extra
+    from bireme.backends.kubernetes.client.error_hints import explained
 
     try:
         return asyncio.run(asking)

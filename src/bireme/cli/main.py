@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 import click
 
 from bireme import __version__, errors
-from bireme.cli import where
+from bireme.cli import backend_options
+from bireme.cli.render.text import safe
 from bireme.cli.terminal import columns
-from bireme.cli.text import safe
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -70,14 +70,14 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"bireme.cli.{VERBS[cmd_name].module}")
+        module = importlib.import_module(f"bireme.cli.verbs.{VERBS[cmd_name].module}")
         command: click.Command = module.command
-        if cmd_name in where.VERBS:
-            command.epilog = where.EPILOG
+        if cmd_name in backend_options.VERBS:
+            command.epilog = backend_options.EPILOG
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, where.hoisted(args))
+        return super().parse_args(ctx, backend_options.hoisted(args))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -109,16 +109,16 @@ class Verbs(click.Group):
     epilog="`bireme VERB --help` explains a verb. Start with: bireme run train.py --workers 2",
 )
 @click.version_option(__version__, message="bireme %(version)s")
-@where.options
+@backend_options.options
 @click.pass_context
 def bireme(
     ctx: click.Context, on: str | None, context: str | None, namespace: str | None, kubeconfig: str | None
 ) -> None:
     """Runs distributed training, from a script or a Kubeflow manifest: here and now, or in a cluster."""
-    ctx.obj = where.Chosen(on or "", context or "", namespace or "", kubeconfig or "")
-    if any(ctx.obj) and ctx.invoked_subcommand not in where.VERBS:
+    ctx.obj = backend_options.Chosen(on or "", context or "", namespace or "", kubeconfig or "")
+    if any(ctx.obj) and ctx.invoked_subcommand not in backend_options.VERBS:
         raise errors.BadInput(
-            f"{' and '.join(where.OPTIONS)} are not for `{ctx.invoked_subcommand}` where they stand",
+            f"{' and '.join(backend_options.OPTIONS)} do not apply to `{ctx.invoked_subcommand}` there",
             hint=f"`bireme {ctx.invoked_subcommand} --help` lists its own options, which come after it",
         )
 
@@ -199,9 +199,9 @@ def _told(text: str, status: int) -> int:
 
 
 def _refused(error: OSError) -> int:
-    from bireme.cli import systemerrors  # here, because it is hardly ever needed
+    from bireme.cli import os_errors  # here, because it is hardly ever needed
 
-    found = systemerrors.explained(error)
+    found = os_errors.explained(error)
     if found is None:
         return _told(_bug(error), errors.OurBug.exit_status)
     return _told(str(found), found.exit_status)
@@ -215,16 +215,16 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _bug(error: Exception) -> str:
-    from bireme.cli import bugs  # here, because it is hardly ever needed
+    from bireme.cli import bug_report  # here, because it is hardly ever needed
 
-    return bugs.kept(error)
+    return bug_report.kept(error)
 
 
 def _advice(word: str) -> str:
     if word.endswith(".ipynb"):
-        from bireme.core import scripts  # here, because it is hardly ever needed
+        from bireme.core.scripts import interpreters  # here, because it is hardly ever needed
 
-        return scripts.by_name(word).hint
+        return interpreters.by_name(word).hint
     if word.endswith((".py", ".sh")):
         return f"to run a script: bireme run {word}"
     if word.endswith((".yaml", ".yml", ".json")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from bireme.cli import text
+from bireme.cli.render import text
 
 _ERASE = "\r\x1b[2K"
 _MARGIN = 3

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from bireme import errors
-from bireme.core import commandlines
-from bireme.core.scripts import ENDINGS
+from bireme.core.scripts import command_lines
+from bireme.core.scripts.interpreters import ENDINGS
 
 _LAUNCHERS = ("torchrun",)
 _COUNTS_OF_OTHERS = ("nproc-per-node", "num-processes", "n", "np")
@@ -47,7 +47,7 @@ def without_launcher(args: Sequence[str], ours: Mapping[str, bool]) -> errors.Ba
     if first is None:
         return None
     launcher = options[first][0]
-    if os.path.basename(launcher) not in _LAUNCHERS and not commandlines.is_python(launcher):
+    if os.path.basename(launcher) not in _LAUNCHERS and not command_lines.is_python(launcher):
         return None
     rest = options[first + 1 :]
     workers = _workers(rest) if launcher == "torchrun" else ()

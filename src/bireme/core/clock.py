@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from bireme.core import backoff, slowstart
+from bireme.core.replicas import slow_start
+from bireme.core.restarts import backoff
 from bireme.model.status import Refusal, Retry, Status
 
 Wait = TypeVar("Wait", Retry, Refusal)
@@ -25,7 +26,7 @@ def settled(status: Status, now: float) -> Status:
     retries = {
         name: _clamped(one, now + backoff.longest(one.failures)) for name, one in status.retries.items()
     }
-    refusal = status.refusal and _clamped(status.refusal, now + slowstart.wait(status.refusal.failures))
+    refusal = status.refusal and _clamped(status.refusal, now + slow_start.wait(status.refusal.failures))
     started = now if is_ahead(status.started, now) else status.started
     if (retries, refusal, started) == (status.retries, status.refusal, status.started):
         return status

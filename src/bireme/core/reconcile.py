@@ -12,21 +12,9 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.core import (
-    attempts,
-    cleanup,
-    clock,
-    conditions,
-    limits,
-    losses,
-    muster,
-    outcome,
-    restart,
-    retrying,
-    scaling,
-    suspend,
-    trouble,
-)
+from bireme.core import cleanup, clock, conditions, outcome, suspend, trouble
+from bireme.core.replicas import scaling, sync
+from bireme.core.restarts import attempts, limits, losses, restart, retry_policy
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
 from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.job import Job
@@ -71,14 +59,14 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
     names = frozenset(member.name for member in wanted)
     before = status
     status, new = losses.count(job, status, observation, names)
-    status = retrying.note(job, before, status, observation, new, now)
-    view = restart.View(job, status, observation, wanted, new, retrying.is_new(before, status))
+    status = retry_policy.note(job, before, status, observation, new, now)
+    view = restart.View(job, status, observation, wanted, new, retry_policy.is_new(before, status))
     lost = restart.lost_for_good(view)
     tally = outcome.tally(job, status, observation, lost)
     status = replace(status, replicas=outcome.by_type(job, tally))
 
     verdict = module.outcome(job, tally)
-    in_vain = retrying.in_vain(job, before, status, observation, now)
+    in_vain = retry_policy.in_vain(job, before, status, observation, now)
     if in_vain is not None and not isinstance(verdict, Succeeded):
         verdict = Failed(in_vain)
     end = _end(job, status, observation, verdict, now)
@@ -88,8 +76,8 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
         return _finish(job, status, tally, end, observation, now)
 
     status, restarts = restart.apply(replace(view, status=status), now)
-    decision = scaling.note(job, muster.gather(job, status, observation, now, lost))
-    if isinstance(verdict, Running) and muster.is_complete(job, decision.status, observation, lost):
+    decision = scaling.note(job, sync.gather(job, status, observation, now, lost))
+    if isinstance(verdict, Running) and sync.is_complete(job, decision.status, observation, lost):
         status = conditions.add(decision.status, job, ConditionType.RUNNING, verdict.message, now)
         decision = replace(decision, status=status)
     status, stuck = trouble.note(decision.status, observation, known=view.status.trouble)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.core import cleanup, conditions, outcome, retrying
+from bireme.core import cleanup, conditions, outcome
+from bireme.core.restarts import retry_policy
 from bireme.model.decisions import Action, Decision, Event, EventType, Release
 from bireme.model.job import Job
 from bireme.model.replicas import Observation
@@ -16,7 +17,7 @@ def hold(job: Job, status: Status, observation: Observation, now: float) -> Deci
     """Stop every replica, give back the resources, and say so."""
     reason, message = f"{job.kind}Suspended", f"{job.kind} {job.name} is suspended."
     fresh = not status.holds(ConditionType.SUSPENDED)
-    status = retrying.aged(status, now)
+    status = retry_policy.aged(status, now)
     for active in (ConditionType.RUNNING, ConditionType.RESTARTING):
         status = conditions.deny_in_place(status, active, reason, now)
     status = conditions.add(status, job, ConditionType.SUSPENDED, message, now)

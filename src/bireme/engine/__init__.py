@@ -1,1 +1,1 @@
-"""The loop that carries decisions out; the only reader of the clock."""
+"""The step that carries a decision out: see, decide, record, act."""

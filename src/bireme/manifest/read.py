@@ -8,14 +8,15 @@ from typing import Any
 from msgspec import Struct
 
 from bireme import kinds
-from bireme.core import scripts
-from bireme.core.scripts import Launch
+from bireme.core.scripts import interpreters
+from bireme.core.scripts.interpreters import Launch
 from bireme.errors import BadManifest
 from bireme.kinds.contract import KindModule
-from bireme.manifest import jobs, names, places, podjob, references, shortform, trainjob
-from bireme.manifest.complaints import Complaint, Complaints, Fields
-from bireme.manifest.nodes import Document, Mark, Node, quoted
+from bireme.manifest import bare_pod, job_reader, name_rules, references, short_form, trainjob
+from bireme.manifest.problems import Complaint, Complaints, Fields
 from bireme.manifest.references import References
+from bireme.manifest.text import field_positions
+from bireme.manifest.text.nodes import Document, Mark, Node, quoted
 from bireme.model.job import Job, Kind
 
 __all__ = ["ReadJob", "Reading", "References", "from_manifest", "read"]
@@ -92,7 +93,7 @@ Looks = Callable[[str, str], Launch]
 
 def by_name(file: str, script: str) -> Launch:
     """Looks at the script's name alone."""
-    return scripts.by_name(script)
+    return interpreters.by_name(script)
 
 
 def read(
@@ -113,7 +114,7 @@ def from_manifest(
 ) -> Reading:
     """Reads a manifest that is plain data already, such as the one of a script."""
     reader = _Reader(by_name)
-    reader.add(places.document_of(manifest, file, Mark(0, 0)), script)
+    reader.add(field_positions.document_of(manifest, file, Mark(0, 0)), script)
     return reader.finish()
 
 
@@ -154,14 +155,16 @@ class _Reader:
             self._references.add(kind, fields)
         elif kind == trainjob.KIND:
             self._refuse_trainjob(fields, root)
-        elif kind == podjob.KIND:
+        elif kind == bare_pod.KIND:
             self._pods.append((fields, root))
         elif kind in IGNORED:
             fields.warn("kind", f"a {kind} is not a job, so it is left alone")
         elif kind in KINDS:
             module = kinds.module(Kind(kind))
             if _is_served(fields, module):
-                self._add_job(jobs.read(root, module, self._complaints, fields.file), fields, root, script)
+                self._add_job(
+                    job_reader.read(root, module, self._complaints, fields.file), fields, root, script
+                )
             else:
                 self._complain_in_any_version(fields, root, module)
         elif not kind and (meant := _meant(fields)) is not None:
@@ -172,7 +175,7 @@ class _Reader:
         by_version: list[dict[tuple[int, int, str], Complaint]] = []
         for version in module.API_VERSIONS:
             complaints = Complaints()
-            jobs.read(root, module, complaints, fields.file, version)
+            job_reader.read(root, module, complaints, fields.file, version)
             found = (*complaints.errors, *complaints.warnings)
             by_version.append({(each.line, each.column, each.field): each for each in found})
         for place, each in by_version[0].items():
@@ -187,10 +190,10 @@ class _Reader:
                 self._complain_of_shape(fields)
             return ""
         self._seen.append(kind)
-        known = (*KINDS, *references.KINDS, *IGNORED, podjob.KIND, trainjob.KIND)
+        known = (*KINDS, *references.KINDS, *IGNORED, bare_pod.KIND, trainjob.KIND)
         if kind in known:
             return kind
-        nearest = names.nearest(kind, known)
+        nearest = name_rules.nearest(kind, known)
         supported = ", ".join(quoted(each) for each in KINDS)
         hint = f"did you mean {nearest}?" if nearest else ""
         fields.error("kind", f"Unsupported value: {quoted(kind)}: supported values: {supported}", hint)
@@ -201,7 +204,7 @@ class _Reader:
             fields.error("kind", "is missing", f"one of {', '.join(KINDS)}")
             return
         written = fields.keys()
-        misspelt = next((key for key in written if names.nearest(key, ("script",))), "")
+        misspelt = next((key for key in written if name_rules.nearest(key, ("script",))), "")
         hint = (
             f"did you mean script instead of {quoted(misspelt)}?" if misspelt else "write `script: train.py`"
         )
@@ -219,19 +222,19 @@ class _Reader:
         self._jobs.append(ReadJob(job, root.plain(), fields.file, root.mark.line, script))
 
     def _add_short_form(self, fields: Fields, root: Node) -> None:
-        short = shortform.read(fields)
+        short = short_form.read(fields)
         if short is None:
             return
         launch = self._looks(fields.file, short.path) if short.path else Launch()
         if launch.wrong:
             fields.error("script", launch.wrong, launch.hint)
-        short = shortform.launched(short, launch)
-        manifest = shortform.compile(short)
-        compiled = places.document_of(manifest, fields.file, root.mark).root
+        short = short_form.launched(short, launch)
+        manifest = short_form.compile(short)
+        compiled = field_positions.document_of(manifest, fields.file, root.mark).root
         complaints = Complaints(fields.file)
-        job = jobs.read(compiled, kinds.module(short.kind), complaints, fields.file)
+        job = job_reader.read(compiled, kinds.module(short.kind), complaints, fields.file)
         for each in (*complaints.errors, *complaints.warnings):
-            self._complaints.add(shortform.placed(each, root))
+            self._complaints.add(short_form.placed(each, root))
         if job is not None:
             self._jobs.append(ReadJob(job, manifest, fields.file, root.mark.line, short.path, short.module))
 
@@ -243,9 +246,12 @@ class _Reader:
                 fields.warn("kind", "a Pod is not a job, so it is left alone")
                 continue
             fields.warn("kind", "a Pod is run as a batch/v1 Job that has it as its template")
-            job = podjob.as_job(root)
+            job = bare_pod.as_job(root)
             self._add_job(
-                jobs.read(job, kinds.module(Kind.BATCH), self._complaints, fields.file), fields, job, None
+                job_reader.read(job, kinds.module(Kind.BATCH), self._complaints, fields.file),
+                fields,
+                job,
+                None,
             )
 
     def _refuse_trainjob(self, fields: Fields, root: Node) -> None:

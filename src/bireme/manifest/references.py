@@ -8,9 +8,9 @@ from collections.abc import Container
 
 from msgspec import Struct
 
-from bireme.manifest import fieldnames, names
-from bireme.manifest.complaints import Fields
-from bireme.manifest.nodes import quoted
+from bireme.manifest import known_fields, name_rules
+from bireme.manifest.problems import Fields
+from bireme.manifest.text.nodes import quoted
 from bireme.manifest.volumes import object_name
 
 KINDS = ("ConfigMap", "Secret", "PersistentVolumeClaim")
@@ -76,14 +76,14 @@ def _name(document: Fields) -> str:
         if document.node("metadata") is None:
             document.error("metadata", "is missing: the object needs a name")
         return ""
-    metadata.done(fieldnames.METADATA)
+    metadata.done(known_fields.METADATA)
     return object_name(metadata, "name")
 
 
 def _check_keys(document: Fields, field: str) -> None:
     fields = document.mapping(field)
     for key in fields.keys() if fields is not None else ():
-        if fields is not None and (wrong := names.wrong_key(key)):
+        if fields is not None and (wrong := name_rules.wrong_key(key)):
             fields.error(key, f"Invalid value: {quoted(key)}: {wrong}")
 
 

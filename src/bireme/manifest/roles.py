@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from bireme.kinds.contract import KindModule, RoleType
-from bireme.manifest import names, podspecs
-from bireme.manifest.complaints import Fields
-from bireme.manifest.nodes import quoted
-from bireme.manifest.podspecs import Sentences
+from bireme.manifest import name_rules, pod_templates
+from bireme.manifest.pod_templates import Sentences
+from bireme.manifest.problems import Fields
+from bireme.manifest.text.nodes import quoted
 from bireme.model.job import Kind, Restart, Role
 from bireme.model.pods import Container, PodSpec
 
@@ -67,7 +67,7 @@ def _chosen(specs: Fields, types: tuple[RoleType, ...]) -> tuple[dict[str, RoleT
         if type_ is None:
             complete = False
             supported = ", ".join(quoted(each.key) for each in types)
-            nearest = names.nearest(key, [each.key for each in types])
+            nearest = name_rules.nearest(key, [each.key for each in types])
             hint = f"did you mean {nearest}?" if nearest else ""
             specs.error(key, f"Unsupported value: {quoted(key)}: supported values: {supported}", hint)
         elif type_ in chosen.values():
@@ -88,7 +88,7 @@ def _role(specs: Fields, key: str, module: KindModule, type_: RoleType, api_vers
     template = fields.mapping("template")
     pod = PodSpec(())
     if template is not None:
-        pod = podspecs.read(template, _sentences(module, api_version, type_.key))
+        pod = pod_templates.read(template, _sentences(module, api_version, type_.key))
         _warn_of_inner_policy(template)
     elif fields.node("template") is None:
         fields.error("template", _sentences(module, api_version, type_.key).containers)
@@ -111,7 +111,7 @@ def _batch_role(spec: Fields, module: KindModule, type_: RoleType) -> Role:
         if spec.node("template") is None:
             spec.error("template", "is missing")
         return _placeholder(module, type_)
-    pod = podspecs.read(template, _BATCH_SENTENCES)
+    pod = pod_templates.read(template, _BATCH_SENTENCES)
     restart = _batch_restart(template, type_)
     main = _main(template, pod, module)
     return structs.replace(_placeholder(module, type_), restart=restart, pod=_not_empty(pod, main), main=main)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bireme.manifest import names
-from bireme.manifest.nodes import Node
+from bireme.manifest import name_rules
+from bireme.manifest.text.nodes import Node
 
 KIND = "TrainJob"
 
@@ -40,7 +40,7 @@ def instead(root: Node) -> str:
 def _metadata(document: dict[str, Any]) -> dict[str, Any]:
     metadata = _mapping(document.get("metadata"))
     name = metadata.get("name")
-    label = names.label_of(name)[: names.MOST_CHARACTERS] if isinstance(name, str) else ""
+    label = name_rules.label_of(name)[: name_rules.MOST_CHARACTERS] if isinstance(name, str) else ""
     kept = {"name": label.rstrip("-") or "my-job"}
     namespace = metadata.get("namespace")
     return {**kept, "namespace": namespace} if isinstance(namespace, str) and namespace else kept

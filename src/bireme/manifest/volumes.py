@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from bireme.manifest import fieldnames, names
-from bireme.manifest.complaints import Fields
-from bireme.manifest.nodes import quoted
+from bireme.manifest import known_fields, name_rules
+from bireme.manifest.problems import Fields
+from bireme.manifest.text.nodes import quoted
 from bireme.model.pods import (
     Claim,
     EmptyDir,
@@ -33,7 +33,7 @@ def read_volumes(spec: Fields) -> ReadVolumes:
     declared: set[str] = set()
     for fields in spec.items("volumes"):
         name = required(fields, "name")
-        if name and (wrong := names.wrong_label(name)):
+        if name and (wrong := name_rules.wrong_label(name)):
             fields.error("name", f"Invalid value: {quoted(name)}: {wrong}")
         if name in declared:
             fields.error("name", f"Duplicate value: {quoted(name)}")
@@ -57,7 +57,7 @@ def read_mounts(container: Fields, declared: frozenset[str]) -> tuple[Mount, ...
             fields.error("mountPath", f"Invalid value: {quoted(path)}: must be unique")
         taken.add(path)
         mounts.append(Mount(name, path, fields.boolean("readOnly", False), _inner_path(fields, "subPath")))
-        fields.done(fieldnames.MOUNT)
+        fields.done(known_fields.MOUNT)
     return tuple(mounts)
 
 
@@ -73,7 +73,7 @@ def required(fields: Fields, name: str) -> str:
 def object_name(fields: Fields, name: str) -> str:
     """Reads the name of an object; a cluster has none of another form, and here it names a folder."""
     text = required(fields, name)
-    if text and (wrong := names.wrong_subdomain(text)):
+    if text and (wrong := name_rules.wrong_subdomain(text)):
         fields.error(name, f"Invalid value: {quoted(text)}: {wrong}")
     return text
 
@@ -89,7 +89,7 @@ def _declared_hint(declared: frozenset[str]) -> str:
 def _source(volume: Fields) -> VolumeSource | None:
     keys = volume.keys()
     given = [key for key in keys if key != "name" and volume.node(key) is not None]
-    known = [key for key in given if key in fieldnames.VOLUME_SOURCES]
+    known = [key for key in given if key in known_fields.VOLUME_SOURCES]
     if len(known) > 1:
         volume.error(known[1], "Forbidden: may not specify more than 1 volume type")
     if known:
@@ -98,7 +98,7 @@ def _source(volume: Fields) -> VolumeSource | None:
             if key not in known:
                 volume.warn(key, f"unknown field {quoted(key)}")
         return source
-    hint = names.nearest(given[0], fieldnames.VOLUME_SOURCES) if given else ""
+    hint = name_rules.nearest(given[0], known_fields.VOLUME_SOURCES) if given else ""
     volume.error(
         given[0] if given else "",
         "Required value: must specify a volume type",

@@ -10,20 +10,20 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from bireme.backends.kubernetes import jobviews, podgroups
-from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.backend import ClusterBackend, Settings
-from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.labels import JOB_NAME
-from bireme.backends.kubernetes.scoped import Scoped
-from bireme.backends.kubernetes.views import Node, Pod, PodGroup
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.scoped_informers import Scoped
+from bireme.backends.kubernetes.objects import job_objects, pod_groups
+from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
+from bireme.backends.kubernetes.objects.job_objects import JobObject
+from bireme.backends.kubernetes.objects.labels import JOB_NAME
 from bireme.engine.step import Conflict, step
 from bireme.model.job import Job, Kind
 from bireme.model.status import Phase, Status
+from bireme.operator.event_recorder import Teller
 from bireme.operator.metrics import Metrics
-from bireme.operator.queueing import Queue
 from bireme.operator.store import ClusterStore, Key, Unusable, version
-from bireme.operator.telling import Teller
+from bireme.operator.workqueue import Queue
 
 KINDS = tuple(kind for kind in Kind if kind is not Kind.BATCH)
 """The kinds that the operator serves; a batch Job has its own controller in every cluster."""
@@ -68,7 +68,7 @@ class Controller:
         self._pauses: dict[str, float] = {}
         self.is_ready = False
         self._teller = Teller(api, identity, clock)
-        self.jobs = {jobviews.plural(kind): self._job_cache(kind, scope) for kind in scope.kinds}
+        self.jobs = {job_objects.plural(kind): self._job_cache(kind, scope) for kind in scope.kinds}
         self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=JOB_NAME)
         self.nodes = Scoped(api, ("v1", "nodes"), Node, self._node_changed) if scope.nodes else None
         self.groups = self._group_cache(settings.gang_scheduler, scope)
@@ -100,7 +100,7 @@ class Controller:
                 tasks.create_task(self._work())
 
     def _job_cache(self, kind: Kind, scope: Scope) -> Scoped[JobObject]:
-        plural = jobviews.plural(kind)
+        plural = job_objects.plural(kind)
 
         def changed(before: JobObject | None, after: JobObject | None) -> None:
             self._job_changed(plural, before, after)
@@ -110,7 +110,7 @@ class Controller:
     def _group_cache(self, scheduler: str, scope: Scope) -> Scoped[PodGroup] | None:
         if not scheduler:
             return None
-        resource = (podgroups.api_version(scheduler), podgroups.PLURAL)
+        resource = (pod_groups.api_version(scheduler), pod_groups.PLURAL)
         return Scoped(self._api, resource, PodGroup, self._group_changed, scope.namespaces)
 
     # What the watches tell.

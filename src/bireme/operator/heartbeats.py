@@ -9,13 +9,13 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.meaning import Expected
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.client.preconditions import Expected
 from bireme.backends.kubernetes.operators import UNELECTED_LABELS, Lease, scope_annotations
-from bireme.backends.kubernetes.paths import path
 from bireme.operator.controller import Scope
-from bireme.operator.installation import UNELECTED
-from bireme.operator.leading import LEASES
+from bireme.operator.install.operator_objects import UNELECTED
+from bireme.operator.leader_election import LEASES
 
 RENEW = 8.0
 """Seconds between two writes; a lease that is older than 30 s says that its operator is gone."""

@@ -13,19 +13,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors, kinds
-from bireme.backends.kubernetes import jobviews, statuses
-from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.meaning import Expected
-from bireme.backends.kubernetes.paths import path
-from bireme.backends.kubernetes.scoped import Scoped
-from bireme.backends.kubernetes.views import Named
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.client.preconditions import Expected
+from bireme.backends.kubernetes.client.scoped_informers import Scoped
+from bireme.backends.kubernetes.objects import job_objects, job_status
+from bireme.backends.kubernetes.objects.api_types import Named
+from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.engine.step import Conflict, Stored
 from bireme.manifest import read
 from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.job import Job, Kind
 from bireme.model.status import Condition, ConditionType, Phase, Status
-from bireme.operator.telling import Teller
+from bireme.operator.event_recorder import Teller
 
 SETTLE = 1.0
 """Seconds for which a status that only counts more replicas may wait to be written."""
@@ -110,7 +110,7 @@ class ClusterStore:
         if job.policy.managed_by not in OURS:
             return None
         version = one.metadata.resourceVersion
-        return Stored(job, statuses.read(one.status), version, "" if self._is_own(one) else version)
+        return Stored(job, job_status.read(one.status), version, "" if self._is_own(one) else version)
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
         if decision.status.expired:
@@ -124,7 +124,7 @@ class ClusterStore:
     async def refuse(self, key: str, unusable: Unusable) -> None:
         """Say of a job object that it cannot become a job, once."""
         one = unusable.object
-        if statuses.read(one.status).phase is Phase.FAILED:
+        if job_status.read(one.status).phase is Phase.FAILED:
             return
         now = self._clock()
         job = Job(
@@ -149,7 +149,7 @@ class ClusterStore:
         ):
             return known
         try:
-            manifest = jobviews.manifest(one)
+            manifest = job_objects.manifest(one)
             (found,) = read.from_manifest(manifest, file=one.metadata.name).jobs
         except errors.BadManifest as error:
             raise Unusable(one, error) from error
@@ -173,7 +173,7 @@ class ClusterStore:
     async def _write(self, key: str, before: Stored, status: Status) -> None:
         where = self._where(key, "status")
         patch = [
-            {"op": "add", "path": "/status", "value": statuses.written(before.job, status, self._clock())}
+            {"op": "add", "path": "/status", "value": job_status.written(before.job, status, self._clock())}
         ]
         # The version that was read makes a write upon a newer one a conflict.
         meant = Expected(before.job.uid, before.version)
@@ -214,7 +214,7 @@ class ClusterStore:
 
 def version(plural: str) -> str:
     """The version in which we read a kind's objects; a kind with several says in each how it was written."""
-    kind = next(one for one in Kind if jobviews.plural(one) == plural)
+    kind = next(one for one in Kind if job_objects.plural(one) == plural)
     return kinds.module(kind).API_VERSIONS[0]
 
 

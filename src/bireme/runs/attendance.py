@@ -8,8 +8,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from bireme import errors
-from bireme.runs import locks
-from bireme.runs.locks import Lock
+from bireme.runs.storage import locks
+from bireme.runs.storage.locks import Lock
 
 LOCK = "terminal"
 """In the run directory: held, with a process id inside, as long as its user follows."""

@@ -16,12 +16,12 @@ import msgspec
 from bireme import errors
 from bireme.core import suspend
 from bireme.model.decisions import Event
-from bireme.model.decoding import DAMAGED
+from bireme.model.decode_errors import DAMAGED
 from bireme.model.status import Status
-from bireme.runs import files, locks, reserve
 from bireme.runs.journal import Journal
-from bireme.runs.locks import Lock
-from bireme.runs.records import Context, Desired, RecordedEvent, RunId, is_name, is_number, parse_run
+from bireme.runs.run_files import Context, Desired, RecordedEvent, RunId, is_name, is_number, parse_run
+from bireme.runs.storage import disk_reserve, files, locks
+from bireme.runs.storage.locks import Lock
 from bireme.runs.wake import Wake, make_wake, send_wake
 
 Value = TypeVar("Value")
@@ -91,7 +91,7 @@ class RunDirectory:
             try:
                 files.replace(path, msgspec.json.encode(new))
             except errors.DiskFull:
-                if not reserve.release(self.path):
+                if not disk_reserve.release(self.path):
                     raise
                 files.replace(path, msgspec.json.encode(new))
         self.wake()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bireme import errors
-from bireme.runs import files
+from bireme.runs.storage import files
 
 VARIABLE = "BIREME_HOME"
 

@@ -10,12 +10,13 @@ import msgspec
 from msgspec import Struct
 
 from bireme import errors
-from bireme.model.decoding import DAMAGED
+from bireme.model.decode_errors import DAMAGED
 from bireme.model.job import Kind
 from bireme.model.status import Phase
-from bireme.runs import directory, files
+from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
-from bireme.runs.records import Machine, RunId
+from bireme.runs.run_files import Machine, RunId
+from bireme.runs.storage import files
 
 _SELECT = "SELECT name, number, host, kind, created, phase, finished, hidden, version FROM runs"
 _REPLACE = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from bireme.model.decoding import DAMAGED
-from bireme.runs import files, room
-from bireme.runs.room import Room
+from bireme.model.decode_errors import DAMAGED
+from bireme.runs.storage import disk_room, files
+from bireme.runs.storage.disk_room import Room
 
 Record = TypeVar("Record")
 
@@ -93,6 +93,6 @@ class Backlog(Generic[Record]):
     def _try(self) -> bool:
         try:
             self.flush()
-        except room.PASSING as error:
+        except disk_room.PASSING as error:
             self.room.lack(error)
         return not self._waiting

@@ -12,16 +12,17 @@ import msgspec
 from msgspec import Struct
 
 from bireme import errors
-from bireme.core import admit
-from bireme.core.admit import Capacity, Devices, Held, Want
+from bireme.core.machine import admission
+from bireme.core.machine.admission import Capacity, Devices, Held, Want
 from bireme.model.decisions import Demand
-from bireme.model.decoding import DAMAGED
+from bireme.model.decode_errors import DAMAGED
 from bireme.model.replicas import Waiting
-from bireme.runs import directory, files, index, machine, ports
-from bireme.runs.database import Database
+from bireme.runs import directory, index, machine, ports
 from bireme.runs.directory import RunDirectory
 from bireme.runs.index import RunRow
-from bireme.runs.records import Machine, RunId
+from bireme.runs.run_files import Machine, RunId
+from bireme.runs.storage import files
+from bireme.runs.storage.database import Database
 
 TICKET_GRACE = 60.0
 """Seconds for which a run keeps its place in the queue while it has no runner."""
@@ -94,8 +95,8 @@ class Ledger:
         Raises NoRoom for what this machine can never give.
         """
         capacity = self._capacity()
-        fitting, note = admit.capped(capacity, demands)
-        if lack := admit.never_fits(capacity, fitting):
+        fitting, note = admission.capped(capacity, demands)
+        if lack := admission.never_fits(capacity, fitting):
             raise errors.NoRoom(
                 f"{run} {lack}", hint="ask for less, or let `bireme run --fit` shrink the job"
             )
@@ -108,10 +109,10 @@ class Ledger:
     def lack(self, run: RunId, demands: tuple[Demand, ...], now: float) -> str:
         """Says what the run would wait for if its next attempt asked for this now; nothing is claimed."""
         capacity = self._capacity()
-        fitting, _ = admit.capped(capacity, demands)
+        fitting, _ = admission.capped(capacity, demands)
         ahead = [Want(str(one.run), one.since, one.demands) for one in self.queue() if one.run != run]
         held = [one.held for one in self.holders()]
-        verdict = admit.decide(capacity, held, [*ahead, Want(str(run), now, fitting)], now)
+        verdict = admission.decide(capacity, held, [*ahead, Want(str(run), now, fitting)], now)
         return verdict.waiting.get(str(run), "")
 
     def release(self, run: RunId) -> None:
@@ -172,7 +173,7 @@ class Ledger:
             del claims[one]
         tickets = self._tickets(book, ask)
         wants = [Want(str(one.run), one.since, one.demands) for one in tickets]
-        verdict = admit.decide(capacity, [one.held for one in claims.values()], wants, ask.now)
+        verdict = admission.decide(capacity, [one.held for one in claims.values()], wants, ask.now)
         held = verdict.granted(str(ask.run))
         outdated = own is not None and own.grant.attempt != ask.attempt
         if dead or (held is None and outdated):

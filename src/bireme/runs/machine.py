@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bireme.core.admit import Capacity
-from bireme.runs.records import Machine
+from bireme.core.machine.admission import Capacity
+from bireme.runs.run_files import Machine
 
 ROOT = Path("/")
 

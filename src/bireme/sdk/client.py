@@ -10,18 +10,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from bireme import errors
-from bireme.core.retention import Limits
-from bireme.manifest.complaints import Complaints
+from bireme.core.machine.retention import Limits
+from bireme.manifest.problems import Complaints
 from bireme.model.status import Phase
-from bireme.runs import checkpoints
-from bireme.runs.checkpoints import Checkpoint
+from bireme.runs import run_checkpoints
 from bireme.runs.home import home as home_of
-from bireme.runs.logreading import Choice, LogLine
-from bireme.sdk import checkpoints as origins
-from bireme.sdk import following, orders, settings, tidying
-from bireme.sdk.finding import Places
-from bireme.sdk.orders import Given, Ordered, Scene, Script
-from bireme.sdk.places import Backend, Following, Found, Started, Where
+from bireme.runs.logs.log_reader import Choice, LogLine
+from bireme.runs.run_checkpoints import Checkpoint
+from bireme.sdk import settings, submissions
+from bireme.sdk.backends import Backend, Following, Found, Started, Where
+from bireme.sdk.local import checkpoint_names as origins
+from bireme.sdk.local import prune, run_follower
+from bireme.sdk.lookup import Places
+from bireme.sdk.submissions import Given, Ordered, Scene, Script
 from bireme.sdk.views import CheckView, JobSummary, JobView, RankStack
 
 _LOOK_EVERY = 0.05
@@ -92,7 +93,7 @@ class JobHandle:
             yield from watch.drain()
             if not follow:
                 return
-            pace = following.Pace()
+            pace = run_follower.Pace()
             while not (watch.is_over() or not watch.exists()):
                 lines = watch.poll()
                 yield from lines
@@ -109,7 +110,7 @@ class JobHandle:
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """What its script saved, the oldest first."""
-        return checkpoints.listed(self._found.checkpoints_at())
+        return run_checkpoints.listed(self._found.checkpoints_at())
 
     def stop(self) -> JobView:
         """Puts the job aside (SIGTERM, grace, SIGKILL) and returns once it rests; it can be resumed."""
@@ -186,7 +187,7 @@ class Client:
             env={**(env or {}), **self.origin(continues)},
         )
         given = Given(python=python, warm=warm, detached=True, image=image)
-        return self.start(orders.of_script(asked, given, self.scene()))[0]
+        return self.start(submissions.of_script(asked, given, self.scene()))[0]
 
     def submit(
         self, manifest: str | Path | Mapping[str, object], given: Given | None = None, *, name: str = ""
@@ -200,7 +201,7 @@ class Client:
         # Read before: a mistake in the settings is no reason to start a job and then complain.
         limits = settings.limits(self.home, self._environ) if is_here else Limits()
         started = tuple(_handle(one) for one in self.places.chosen().start(ordered))
-        if started and (said := tidying.swept(self.home, limits, time.time())):
+        if started and (said := prune.swept(self.home, limits, time.time())):
             started[0].notes = (*started[0].notes, said)
         return started
 
@@ -213,7 +214,7 @@ class Client:
 
     def render(self, manifest: str | Path | Mapping[str, object]) -> str:
         """The manifest in full, as YAML: defaults filled in, the short form as the job that it means."""
-        return orders.rendered(self._read(manifest, Given(), ""))
+        return submissions.rendered(self._read(manifest, Given(), ""))
 
     # Looking
 
@@ -232,7 +233,7 @@ class Client:
     @property
     def shortage(self) -> str:
         """A sentence if the disk of the runs is full, so that what is shown may be old; else nothing."""
-        return following.shortage(self.home)
+        return run_follower.shortage(self.home)
 
     def find(self, name: str) -> JobHandle:
         """The job that a name means: `mnist` the newest, `mnist#2` the second run on this machine.
@@ -303,18 +304,16 @@ class Client:
             ) from None
 
     def _read(self, manifest: str | Path | Mapping[str, object], given: Given, name: str) -> Ordered:
-        from bireme.manifest import (
-            source,  # here, because YAML takes a while to import, and scripts need none
-        )
+        from bireme.manifest.text import source
 
         if isinstance(manifest, Mapping):
-            return orders.of_manifest(manifest, given, self.scene(), name)
+            return submissions.of_manifest(manifest, given, self.scene(), name)
         complaints = Complaints()
         if isinstance(manifest, str) and "\n" in manifest:
             documents = source.read_text(manifest, "<text>")
         else:
             documents = source.read_path(Path(manifest), complaints)
-        return orders.of_documents(documents, given, self.scene(), name, complaints)
+        return submissions.of_documents(documents, given, self.scene(), name, complaints)
 
 
 def _handle(started: Started) -> JobHandle:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from bireme.core import retrying
+from bireme.core.restarts import retry_policy
 from bireme.model.job import Job, Unit, members
 from bireme.model.replicas import Loss, ReplicaPhase, printable
 from bireme.model.status import ConditionType, Phase, Status
-from bireme.sdk import ranks
-from bireme.sdk.evidence import Report, ReportedError
-from bireme.sdk.history import Failure, Life
+from bireme.sdk import rank_names
+from bireme.sdk.local.rank_evidence import Report, ReportedError
+from bireme.sdk.local.run_history import Failure, Life
 from bireme.sdk.views import Diagnosis, Finding, FirstError
 
 SLACK = 0.25
@@ -114,8 +114,8 @@ def cause(job: Job, status: Status) -> str:
     if blame is None:
         return ""
     role = job.role(blame.role)
-    rank = ranks.rank_of(job, role, blame.index) if role else None
-    named = ranks.short_name(job, blame.replica) if rank is None else f"rank {rank}"
+    rank = rank_names.rank_of(job, role, blame.index) if role else None
+    named = rank_names.short_name(job, blame.replica) if rank is None else f"rank {rank}"
     if blame.reason == _OUT_OF_MEMORY:
         return f"{named} ran out of memory: {_memory(job, blame.message)}"
     ended = Failure(0.0, blame.exit_code or 0, "", blame.reason, blame.message)
@@ -143,7 +143,7 @@ def _failed(evidence: Evidence) -> Diagnosis:
     else:
         tries = f" in attempt {error.attempt + 1}" if error.attempt else ""
         summary = f"{evidence.id} failed: {_told(error, tries)}"
-        if why := retrying.why_no_more(evidence.job, evidence.status):
+        if why := retry_policy.why_no_more(evidence.job, evidence.status):
             summary += f" (not tried again: {why})"
     return Diagnosis(
         finding=Finding.FAILED,
@@ -173,7 +173,7 @@ def _input_advice(job: Job, error: FirstError | None) -> tuple[str, ...]:
     if error is None or not error.what.startswith(_UNREAD) or not job.torchrun_environment:
         return ()
     who_may = "standard input is only given to a job with one worker"
-    if ranks.is_alone(job):
+    if rank_names.is_alone(job):
         return ("standard input has ended: a terminal's with Ctrl-D, with --detach, or when nobody follows",)
     return (f"{who_may}: bireme run {_script(job)} --workers 1",)
 
@@ -281,8 +281,8 @@ def _error(
     role = evidence.job.role(life.role)
     return FirstError(
         replica=life.replica,
-        short=ranks.short_name(evidence.job, life.replica),
-        rank=ranks.rank_of(evidence.job, role, life.index) if role else None,
+        short=rank_names.short_name(evidence.job, life.replica),
+        rank=rank_names.rank_of(evidence.job, role, life.index) if role else None,
         host=life.host or evidence.host,
         attempt=life.attempt,
         exit_code=exit_code,
@@ -325,7 +325,7 @@ def _signal_name(exit_code: int) -> str:
 
 
 def _logs_command(evidence: Evidence, error: FirstError | None) -> str:
-    if error is None or ranks.is_alone(evidence.job):
+    if error is None or rank_names.is_alone(evidence.job):
         return f"bireme logs {evidence.id}"
     return f"bireme logs {evidence.id} {error.short}"
 

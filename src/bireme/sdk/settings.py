@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bireme import errors
-from bireme.core.retention import Limits
+from bireme.core.machine.retention import Limits
 from bireme.model import durations, quantities
 
 CONFIG = "config.toml"

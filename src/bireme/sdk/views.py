@@ -6,12 +6,12 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from bireme.core.progress import Progress as Progress
+from bireme.core.machine.progress import Progress as Progress
 from bireme.model.pods import Resources
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Condition, Phase
-from bireme.runs.logreading import LogLine as LogLine
-from bireme.runs.records import RecordedEvent
+from bireme.runs.logs.log_reader import LogLine as LogLine
+from bireme.runs.run_files import RecordedEvent
 
 VERSION = 1
 """Of everything that `--json` prints. It grows when a field changes or goes, not when one is added."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from bireme.backends.kubernetes.paths import Target, target
-from bireme.backends.kubernetes.sending import Request
+from bireme.backends.kubernetes.client.paths import Target, target
+from bireme.backends.kubernetes.client.transport import Request
 from tests.simulation.operator.server import PODS, Refused, Server, Tree, matches
 
 SUCCESS: Tree = {"kind": "Status", "status": "Success"}

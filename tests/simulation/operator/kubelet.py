@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from bireme.backends.kubernetes.podtroubles import NO_TRACE
-from bireme.core import backoff
+from bireme.backends.kubernetes.observe.pod_diagnosis import NO_TRACE
+from bireme.core.restarts import backoff
 from tests.simulation.operator.bodies import EVICTED, Body
 from tests.simulation.operator.nodes import Nodes
 from tests.simulation.operator.profiles import Profile

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from bireme.backends.kubernetes.access import Access
-from bireme.backends.kubernetes.api import Api
-from bireme.backends.kubernetes.failures import UNREACHABLE, ApiError, refusal
-from bireme.backends.kubernetes.kubeconfigs import Choice, Cluster, User
-from bireme.backends.kubernetes.paths import target
-from bireme.backends.kubernetes.sending import Request, Wire
+from bireme.backends.kubernetes.client.access import Access
+from bireme.backends.kubernetes.client.api import Api
+from bireme.backends.kubernetes.client.api_errors import UNREACHABLE, ApiError, refusal
+from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, User
+from bireme.backends.kubernetes.client.paths import target
+from bireme.backends.kubernetes.client.transport import Request, Wire
 from tests.simulation.operator.answering import Front
 from tests.simulation.operator.profiles import Profile
 from tests.simulation.operator.server import Refused, Server

@@ -7,10 +7,10 @@ import contextlib
 import itertools
 import traceback
 
-from bireme.backends.kubernetes.api import ApiError
 from bireme.backends.kubernetes.backend import Settings
+from bireme.backends.kubernetes.client.api import ApiError
 from bireme.operator.controller import Controller, Scope
-from bireme.operator.leading import Leadership, LostLead
+from bireme.operator.leader_election import Leadership, LostLead
 from bireme.operator.metrics import Metrics
 from tests.simulation.operator.network import Client, Line, Network
 from tests.simulation.operator.story import Story

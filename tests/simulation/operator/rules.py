@@ -11,9 +11,9 @@ from collections.abc import Callable
 import msgspec
 
 from bireme import kinds
-from bireme.backends.kubernetes import jobviews, services, statuses
-from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.labels import ATTEMPT
+from bireme.backends.kubernetes.objects import job_objects, job_status, services
+from bireme.backends.kubernetes.objects.job_objects import JobObject
+from bireme.backends.kubernetes.objects.labels import ATTEMPT
 from bireme.manifest import read
 from bireme.model.job import CleanPods, Job, members
 from bireme.model.status import Status
@@ -29,7 +29,7 @@ from tests.simulation.operator.story import Story
 from tests.simulation.operator.watches import LONGEST_STALL
 from tests.simulation.rules import Ledger, Violation, need
 
-PLURALS = tuple(jobviews.plural(kind) for kind in KINDS)
+PLURALS = tuple(job_objects.plural(kind) for kind in KINDS)
 OLD_NEWS = 2 * LONGEST_STALL
 """Seconds after which an operator must have heard of a change."""
 
@@ -216,7 +216,7 @@ class Rules(Guard):
         # An annotation is a wish too, and no new generation.
         key = (metadata["uid"], metadata["generation"], repr(metadata.get("annotations")))
         if key not in self._jobs:
-            manifest = jobviews.manifest(_object(tree))
+            manifest = job_objects.manifest(_object(tree))
             (found,) = read.from_manifest(manifest, file="").jobs
             self._jobs[key] = msgspec.structs.replace(found.job, uid=metadata["uid"])
         return self._jobs[key]
@@ -264,4 +264,4 @@ def _object(tree: Tree) -> JobObject:
 
 def _status(tree: Tree) -> Status:
     status = tree.get("status")
-    return statuses.read(msgspec.json.encode(status) if status else b"")
+    return job_status.read(msgspec.json.encode(status) if status else b"")

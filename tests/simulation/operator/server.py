@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bireme.backends.kubernetes.statuses import timestamp
+from bireme.backends.kubernetes.objects.job_status import timestamp
 
 Tree = dict[str, Any]
 """An object as JSON gives it."""

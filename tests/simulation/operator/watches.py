@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from bireme.backends.kubernetes.paths import Target
+from bireme.backends.kubernetes.client.paths import Target
 from tests.simulation.operator.profiles import Profile
 from tests.simulation.operator.server import Server, Told, matches
 

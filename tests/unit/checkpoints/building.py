@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner
+from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner
 
 
 class Heard(list[str]):

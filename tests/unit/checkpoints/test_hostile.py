@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bireme.runtime.checkpoints import choices, layout, marks
-from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed
-from bireme.runtime.checkpoints.layout import Head, Signature
-from bireme.runtime.checkpoints.marks import Malformed, Mark
+from bireme.runtime.checkpoints import shared_choice
+from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed
+from bireme.runtime.checkpoints.storage import checkpoint_format, owner_marks
+from bireme.runtime.checkpoints.storage.checkpoint_format import Head, Signature
+from bireme.runtime.checkpoints.storage.owner_marks import Malformed, Mark
 from tests.unit.checkpoints.building import Heard
 
 EXAMPLES, SOAK_EXAMPLES = 300, 100_000
@@ -61,21 +62,21 @@ def texts(sound: dict[str, Any]) -> st.SearchStrategy[bytes]:
 
 def check_mark(text: bytes) -> None:
     try:
-        mark = marks.read(text)
+        mark = owner_marks.read(text)
     except Malformed:
         return
-    again = marks.read(marks.write(mark))
+    again = owner_marks.read(owner_marks.write(mark))
     assert again == mark
     assert mark.who.isprintable()
     assert mark.shown_run.isprintable()
-    marks.judge(mark, Owner("run", attempt=1), is_meant=True, is_dead=marks.is_dead(mark))
+    owner_marks.judge(mark, Owner("run", attempt=1), is_meant=True, is_dead=owner_marks.is_dead(mark))
 
 
 def check_choice(text: bytes) -> None:
-    choice = choices._read(text)
+    choice = shared_choice._read(text)
 
     if choice is not None and choice.name:
-        assert layout.step_of(choice.name) is not None
+        assert checkpoint_format.step_of(choice.name) is not None
         assert "/" not in choice.name
     assert choice is None or choice.why_not.isprintable()
 
@@ -85,7 +86,7 @@ def check_head(content: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         foreign = Path(folder) / "step-000000001"
         foreign.mkdir()
-        (foreign / layout.HEAD).write_bytes(layout.seal(content))
+        (foreign / checkpoint_format.HEAD).write_bytes(checkpoint_format.seal(content))
         (foreign / "rank-0.bin").write_bytes(b"x")
         (foreign / "rank-0.json").write_bytes(b"xx")
         heard = Heard()
@@ -99,7 +100,11 @@ def check_head(content: Any) -> None:
         assert [one for one in heard if "was not saved" in one.lower()] == []
         assert restored is not None
         assert restored.step == 3
-        assert sorted(path.name for path in foreign.iterdir()) == [layout.HEAD, "rank-0.bin", "rank-0.json"]
+        assert sorted(path.name for path in foreign.iterdir()) == [
+            checkpoint_format.HEAD,
+            "rank-0.bin",
+            "rank-0.json",
+        ]
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runtime.checkpoints import layout
-from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed, verified
+from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed, verified
+from bireme.runtime.checkpoints.storage import checkpoint_format
 from bireme.runtime.script.complaints import Complaint
 from tests.unit.checkpoints.building import Heard, keeping
 
@@ -113,7 +113,7 @@ def test_the_files_are_json_and_raw_bytes(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoint.json", "rank-0.bin", "rank-0.json"]
     assert json.loads((folder / "checkpoint.json").read_bytes())["content"]["step"] == 10
     assert (folder / "rank-0.bin").read_bytes()[:3000] == b"abc" * 1000
-    assert layout.step_of("step-000000010.3") == 10
+    assert checkpoint_format.step_of("step-000000010.3") == 10
 
 
 def test_something_that_cannot_be_saved_leaves_nothing_behind(tmp_path: Path) -> None:

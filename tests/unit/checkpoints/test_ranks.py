@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bireme.runtime.checkpoints import marks
-from bireme.runtime.checkpoints.foldermarks import FolderMarks
-from bireme.runtime.checkpoints.folders import Folder
-from bireme.runtime.checkpoints.keeping import Checkpoints, Keep, Owner, listed
-from bireme.runtime.checkpoints.writing import Patience
+from bireme.runtime.checkpoints.checkpoint_writer import Patience
+from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed
+from bireme.runtime.checkpoints.storage import owner_marks
+from bireme.runtime.checkpoints.storage.folder_marks import FolderMarks
+from bireme.runtime.checkpoints.storage.folder_store import Folder
 from tests.unit.checkpoints.building import Heard
 
 SHORT = Patience(to_begin=0.3, to_end=20.0, when_awaited=0.2, after_absence=0.01)
@@ -69,7 +69,7 @@ def test_after_a_failure_rank_0_does_not_wait_for_who_is_dead(tmp_path: Path) ->
 
 def test_after_a_failure_nobody_waits_for_a_rank_0_that_is_dead(tmp_path: Path) -> None:
     heard = Heard()
-    mark = marks.made(Owner("run"), 1, 5.0)
+    mark = owner_marks.made(Owner("run"), 1, 5.0)
     FolderMarks(str(tmp_path)).take(mark, None)
     Folder(str(tmp_path)).begin(Owner("run"), mark.session, 10, "abcd")
     rank_1 = Checkpoints(str(tmp_path), Owner("run", 1, 2), Keep(), heard, LONG)
@@ -101,7 +101,7 @@ def test_the_world_may_grow_and_shrink(tmp_path: Path) -> None:
 
 def test_what_a_dead_life_has_staged_never_gets_into_a_checkpoint(tmp_path: Path) -> None:
     """A rank of the same attempt died after it had signed; its successors save the same step."""
-    stale = tmp_path / f".staging-{marks.key('run')}-0-00bb-10-00aa"
+    stale = tmp_path / f".staging-{owner_marks.key('run')}-0-00bb-10-00aa"
     with ranks(tmp_path, 2) as gang:
         save(gang, 10, "dead")
     (tmp_path / "step-000000010").rename(stale)

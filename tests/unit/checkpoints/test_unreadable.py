@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runtime.checkpoints import layout
-from bireme.runtime.checkpoints.keeping import Keep, listed
+from bireme.runtime.checkpoints.manager import Keep, listed
+from bireme.runtime.checkpoints.storage import checkpoint_format
 from bireme.runtime.script.complaints import Complaint
 from tests.unit.checkpoints.building import Heard, keeping
 
@@ -50,9 +50,9 @@ def test_a_format_that_is_not_known_here_is_never_removed(tmp_path: Path) -> Non
     with keeping(tmp_path, keep=Keep(last=1)) as checkpoints:
         checkpoints.save(1, {"x": 1}, {}, {})
         checkpoints.wait()
-        head = tmp_path / "step-000000001" / layout.HEAD
+        head = tmp_path / "step-000000001" / checkpoint_format.HEAD
         content = json.loads(head.read_bytes())["content"]
-        head.write_bytes(layout.seal({**content, "version": 2}))
+        head.write_bytes(checkpoint_format.seal({**content, "version": 2}))
         checkpoints.save(2, {"x": 2}, {}, {})
         checkpoints.save(3, {"x": 3}, {}, {})
 
@@ -67,9 +67,9 @@ def test_a_head_whose_checksum_is_right_is_not_torn_though_we_do_not_understand_
     with keeping(tmp_path, keep=Keep(last=1)) as checkpoints:
         checkpoints.save(1, {"x": 1}, {}, {})
         checkpoints.wait()
-        head = tmp_path / "step-000000001" / layout.HEAD
+        head = tmp_path / "step-000000001" / checkpoint_format.HEAD
         content = json.loads(head.read_bytes())["content"]
-        head.write_bytes(layout.seal({**content, field: "of a later Bireme"}))
+        head.write_bytes(checkpoint_format.seal({**content, field: "of a later Bireme"}))
         checkpoints.save(2, {"x": 2}, {}, {})
 
     assert names(tmp_path) == ["step-000000001", "step-000000002"]
@@ -77,7 +77,7 @@ def test_a_head_whose_checksum_is_right_is_not_torn_though_we_do_not_understand_
 
 @pytest.mark.parametrize("version", [0, 1, 1 << 32])
 def test_a_checkpoint_is_found_by_each_name_that_it_may_have(version: int) -> None:
-    assert layout.step_of(layout.name_of(7, version)) == 7
+    assert checkpoint_format.step_of(checkpoint_format.name_of(7, version)) == 7
 
 
 def test_what_is_provably_torn_and_ours_is_removed(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bireme.core import attempts
+from bireme.core.restarts import attempts
 from bireme.model.decisions import Stop
 from bireme.model.job import Unit
 from bireme.model.replicas import Observation, Replica

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bireme.core import backoff
+from bireme.core.restarts import backoff
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.core import limits
+from bireme.core.restarts import limits
 from bireme.model.job import RunPolicy, Unit
 from bireme.model.status import ConditionType, Phase, Status
 from tests.unit.core.world import World, crashed, evicted, running, starts, succeeded, workers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from bireme.core import losses
-from bireme.core.losses import Losses
+from bireme.core.restarts import losses
+from bireme.core.restarts.losses import Losses
 from bireme.model.job import Job, Unit
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Sighting, Status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.core.progress import Point, main_metric, measured
+from bireme.core.machine.progress import Point, main_metric, measured
 
 
 def _points(*pairs: tuple[int, float], name: str = "loss") -> list[Point]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bireme.core.retention import EndedRun, Limits, Selection, beyond, exceeded, selected
+from bireme.core.machine.retention import EndedRun, Limits, Selection, beyond, exceeded, selected
 
 NOW = 1000.0
 RUNS = tuple(EndedRun(f"run-{age}", NOW - age, size=10) for age in (100, 200, 300, 400))

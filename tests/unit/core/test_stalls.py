@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.core import stalls
+from bireme.core.machine import stalls
 
 
 def test_steps_that_stop_coming_are_a_stall() -> None:

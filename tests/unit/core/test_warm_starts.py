@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bireme.core.warm_starts import Needs, Warm, serving, surplus
+from bireme.core.machine.warm_starts import Needs, Warm, serving, surplus
 
 TORCH = Warm("torch", frozenset({"torch"}), frozenset({"torch", "numpy"}))
 LIGHTNING = Warm("lightning", frozenset({"torch", "lightning"}), frozenset({"torch", "numpy", "lightning"}))

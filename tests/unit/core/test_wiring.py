@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.core import wiring
+from bireme.core.replicas import wiring
 from bireme.model.decisions import Demand, Start
 from bireme.model.job import Job, Kind, Member, Restart, Unit
 from bireme.model.pods import Container, EnvVar, FieldRef, Resources

@@ -11,8 +11,8 @@ import numpy
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from bireme.runtime.data.ordering import Position
-from bireme.runtime.data.stepping import Steps
+from bireme.runtime.data.epoch_order import Position
+from bireme.runtime.data.step_iterator import Steps
 
 Loader = Any  # torch has no types here
 Step = tuple[int, int, Any]

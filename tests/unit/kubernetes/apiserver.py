@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from bireme.backends.kubernetes.api import Api
+from bireme.backends.kubernetes.client.api import Api
 from tests.unit.kubernetes_client.server import run, serving, status
 
 R = TypeVar("R")

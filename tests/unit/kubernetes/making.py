@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from bireme.backends.kubernetes import podmaking
-from bireme.backends.kubernetes.podmaking import Extras
-from bireme.backends.kubernetes.views import Pod
-from bireme.core import wiring
+from bireme.backends.kubernetes.objects import pod_builder
+from bireme.backends.kubernetes.objects.api_types import Pod
+from bireme.backends.kubernetes.objects.pod_builder import Extras
+from bireme.core.replicas import wiring
 from bireme.kinds import MODULES
 from bireme.manifest import read
 from bireme.model.decisions import Start
@@ -54,7 +54,7 @@ class Made:
     def pod(self, role: str, index: int = 0, extras: Extras | None = None, attempt: int = 0) -> Object:
         declared = self.role(role)
         raw = self.templates[declared.type]
-        return podmaking.pod(self.job, declared, raw, self.start(role, index, attempt), extras or Extras())
+        return pod_builder.pod(self.job, declared, raw, self.start(role, index, attempt), extras or Extras())
 
     def container(self, role: str, index: int = 0) -> Object:
         """The main container of a replica's pod."""

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from bireme.backends.kubernetes import mpiobjects
-from bireme.backends.kubernetes.api import Api, ApiError
 from bireme.backends.kubernetes.backend import ClusterBackend, Settings
-from bireme.backends.kubernetes.belongings import Belongings, make
-from bireme.backends.kubernetes.gangs import Gangs
-from bireme.backends.kubernetes.labels import JOB_NAME, MPI_ROLE_TYPE
-from bireme.backends.kubernetes.scoped import Scoped
-from bireme.backends.kubernetes.views import Meta, OwnerReference, Pod, PodGroup, PodStatus
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.scoped_informers import Scoped
+from bireme.backends.kubernetes.gang_admission import Gangs
+from bireme.backends.kubernetes.objects import mpi_objects
+from bireme.backends.kubernetes.objects.api_types import Meta, OwnerReference, Pod, PodGroup, PodStatus
+from bireme.backends.kubernetes.objects.labels import JOB_NAME, MPI_ROLE_TYPE
+from bireme.backends.kubernetes.owned_objects import Belongings, make
 from bireme.model.decisions import File
 from bireme.model.replicas import Fault, Observation
 from bireme.model.status import Status
@@ -82,7 +82,7 @@ def test_nor_for_an_object_or_a_group_that_exists() -> None:
     server, made = ApiServer(), mpi()
     server.refusals["POST", "/configmaps"] = QUOTA
     server.refusals["POST", "/podgroups"] = QUOTA
-    config = mpiobjects.supports(made.job, (), ())[-1]
+    config = mpi_objects.supports(made.job, (), ())[-1]
 
     async def group(api: Api) -> None:
         groups = Scoped(api, ("v1", "podgroups"), PodGroup, lambda *_: None)
@@ -161,7 +161,7 @@ def test_once_it_has_ended_both_are_ours() -> None:
 
 def test_rights_that_are_gone_already_are_not_taken_back_again() -> None:
     server, made = ApiServer(), mpi()
-    nothing = mpiobjects.launcher_role(made.job, ())
+    nothing = mpi_objects.launcher_role(made.job, ())
     server.put(ROLE, owner="job-uid", rules=None)
 
     asked(server, lambda api: Belongings(api).withdraw(made.job, nothing, thoroughly=True))
@@ -171,8 +171,8 @@ def test_rights_that_are_gone_already_are_not_taken_back_again() -> None:
 
 def test_rights_that_an_operator_before_us_left_are_taken_back() -> None:
     server, made = ApiServer(), mpi()
-    server.put(ROLE, owner="job-uid", rules=mpiobjects.launcher_role(made.job, ["mnist-worker-0"])["rules"])
-    nothing = mpiobjects.launcher_role(made.job, ())
+    server.put(ROLE, owner="job-uid", rules=mpi_objects.launcher_role(made.job, ["mnist-worker-0"])["rules"])
+    nothing = mpi_objects.launcher_role(made.job, ())
 
     asked(server, lambda api: Belongings(api).withdraw(made.job, nothing, thoroughly=True))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runtime import execsocket, kubexec
+from bireme.runtime.mpi import execsocket, kubexec
 from tests.unit.kubernetes.execserver import V4, V5, ExecServer, certify, serving
 
 HOST = "mnist-worker-1.mnist.ml.svc"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.backends.kubernetes import labels
+from bireme.backends.kubernetes.objects import labels
 from bireme.model.job import Kind
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, made, mpi, template
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.backends.kubernetes.tolerations import missing, tolerates
+from bireme.backends.kubernetes.objects.tolerations import missing, tolerates
 from bireme.model.job import Role
 from bireme.model.pods import Resources
 from tests.unit.build import container, role

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from aiohttp import web
 from msgspec import Struct
 
-from bireme.backends.kubernetes.access import Access
-from bireme.backends.kubernetes.kubeconfigs import Choice, Cluster, User
+from bireme.backends.kubernetes.client.access import Access
+from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, User
 
 R = TypeVar("R")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bireme.backends.kubernetes.access import Access, find
-from bireme.backends.kubernetes.api import Api
-from bireme.backends.kubernetes.kubeconfigs import User
+from bireme.backends.kubernetes.client.access import Access, find
+from bireme.backends.kubernetes.client.api import Api
+from bireme.backends.kubernetes.client.kubeconfigs import User
 from bireme.errors import BadInput, NoAccess
 from tests.unit.kubernetes_client.server import access, run, serving
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.kubernetes import answers, failures
-from bireme.backends.kubernetes.access import find
-from bireme.backends.kubernetes.explaining import explained
-from bireme.backends.kubernetes.failures import ApiError, Source
-from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.meaning import other_uid
-from bireme.backends.kubernetes.views import Pod
+from bireme.backends.kubernetes.client import api_errors, decoding
+from bireme.backends.kubernetes.client.access import find
+from bireme.backends.kubernetes.client.api_errors import ApiError, Source
+from bireme.backends.kubernetes.client.error_hints import explained
+from bireme.backends.kubernetes.client.preconditions import other_uid
+from bireme.backends.kubernetes.objects.api_types import Pod
+from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.errors import BadInput, NoAccess
 from tests.unit.kubernetes_client.test_access import config, headers, plugin
 
@@ -34,7 +34,7 @@ def test_a_kubeconfig_that_is_nested_deeply_is_refused_and_does_not_end_the_proc
 ) -> None:
     program = (
         "import sys, pathlib\n"
-        "from bireme.backends.kubernetes import kubeconfigs\n"
+        "from bireme.backends.kubernetes.client import kubeconfigs\n"
         "from bireme.errors import BadInput\n"
         f"pathlib.Path(sys.argv[1]).write_text({text})\n"
         "try: kubeconfigs.read([pathlib.Path(sys.argv[1])])\n"
@@ -119,7 +119,7 @@ def test_a_plugin_with_a_zero_byte_in_its_arguments_is_refused(tmp_path: Path) -
 def test_one_job_that_is_nested_deeply_does_not_hide_the_others() -> None:
     page = b'{"metadata": {"resourceVersion": "9"}, "items": [%b, %b, %b]}'
 
-    found = answers.listed(page % (job(b"a"), job(b"evil", DEEP), job(b"b")), JobObject)
+    found = decoding.listed(page % (job(b"a"), job(b"evil", DEEP), job(b"b")), JobObject)
 
     assert [one.metadata.name for one in found.items] == ["a", "b"]
     assert found.version == "9"
@@ -128,7 +128,7 @@ def test_one_job_that_is_nested_deeply_does_not_hide_the_others() -> None:
 def test_one_job_whose_name_is_not_utf8_does_not_hide_the_others() -> None:
     page = b'{"metadata": {"resourceVersion": "9"}, "items": [%b, %b]}'
 
-    found = answers.listed(page % (job(b"\xff"), job(b"b")), JobObject)
+    found = decoding.listed(page % (job(b"\xff"), job(b"b")), JobObject)
 
     assert [one.metadata.name for one in found.items] == ["b"]
 
@@ -136,14 +136,14 @@ def test_one_job_whose_name_is_not_utf8_does_not_hide_the_others() -> None:
 def test_a_watch_goes_on_after_a_job_that_is_nested_deeply() -> None:
     line = b'{"type":"ADDED","object":' + job(b"evil", DEEP) + b"}"
 
-    assert answers.change(line, JobObject, SOURCE) == answers.Bookmark("7")
+    assert decoding.change(line, JobObject, SOURCE) == decoding.Bookmark("7")
 
 
 @pytest.mark.parametrize("body", [DEEP, b'{"metadata": {"name": "\xff"}}', b""])
 def test_an_answer_that_is_no_object_is_an_error_of_the_client(body: bytes) -> None:
     with pytest.raises(ApiError):
-        answers.decoded(body, Pod, SOURCE)
-    assert failures.refusal(403, body, SOURCE).status == 403
+        decoding.decoded(body, Pod, SOURCE)
+    assert api_errors.refusal(403, body, SOURCE).status == 403
 
 
 @pytest.mark.parametrize("causes", [[1, None, "x"], {"field": "metadata.uid"}, 7])
@@ -155,7 +155,7 @@ def test_a_refusal_whose_causes_are_no_objects_is_explained() -> None:
     details = b'{"causes": [1, {"field": "x"}], "retryAfterSeconds": 1%b}' % (b"0" * 300)
     body = b'{"reason": "Invalid", "message": "no", "details": %b}' % details
 
-    error = failures.refusal(422, body, SOURCE)
+    error = api_errors.refusal(422, body, SOURCE)
 
-    assert error.retry_after == failures.LONGEST_RETRY
+    assert error.retry_after == api_errors.LONGEST_RETRY
     assert "x" in str(explained(error))

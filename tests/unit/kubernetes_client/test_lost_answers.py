@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bireme.backends.kubernetes import jobs
-from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.jobviews import JobObject
-from bireme.backends.kubernetes.labels import SUBMISSION
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.objects.job_objects import JobObject
+from bireme.backends.kubernetes.objects.labels import SUBMISSION
+from bireme.backends.kubernetes.submit import job_client
 from tests.unit.kubernetes_client.server import run, serving, status
 
 JOB: dict[str, Any] = {
@@ -41,7 +41,7 @@ def _created(token: str | None, answer: int, look: int = 404, body: dict[str, An
 
     async def story() -> JobObject:
         async with serving(handler) as where, Api(where, patience=0.3) as api:
-            return await jobs.create(api, body)
+            return await job_client.create(api, body)
 
     return run(story())
 
@@ -60,7 +60,7 @@ def test_another_job_of_the_name_is_not_ours(token: str | None, answer: int) -> 
 
     assert caught.value.status == answer
     # What may still be carried out needs its code; what was refused does not.
-    assert jobs.is_undecided(caught.value) == (answer in (0, 500))
+    assert job_client.is_undecided(caught.value) == (answer in (0, 500))
 
 
 @pytest.mark.parametrize("look", [403, 503])
@@ -71,7 +71,7 @@ def test_a_job_that_nobody_can_look_at_may_have_been_created(look: int, kind: st
     with pytest.raises(ApiError, match="whether the job was created") as caught:
         _created(None, 409, look, {**JOB, "apiVersion": version, "kind": kind})
 
-    assert jobs.is_undecided(caught.value)
+    assert job_client.is_undecided(caught.value)
 
 
 def test_a_quota_that_was_written_by_two_at_once_is_not_a_name_that_is_taken() -> None:
@@ -82,7 +82,7 @@ def test_a_quota_that_was_written_by_two_at_once_is_not_a_name_that_is_taken() -
 
     async def story() -> None:
         async with serving(handler) as where, Api(where, patience=0.3) as api:
-            await jobs.send_maps(api, "ns", [{"metadata": {"name": "code"}, "data": {}}], "ours")
+            await job_client.send_maps(api, "ns", [{"metadata": {"name": "code"}, "data": {}}], "ours")
 
     with pytest.raises(ApiError, match="resourcequotas"):
         run(story())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.backends.kubernetes.paths import Target, path, target
+from bireme.backends.kubernetes.client.paths import Target, path, target
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bireme.backends.kubernetes.access import Access
-from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.failures import UNTRUSTED
-from bireme.backends.kubernetes.kubeconfigs import Choice, Cluster, Plugin, User
+from bireme.backends.kubernetes.client.access import Access
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.api_errors import UNTRUSTED
+from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, Plugin, User
 from tests.unit.kubernetes_client.server import run
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bireme.backends.kubernetes import starting
-from bireme.backends.local import supplies
-from bireme.backends.local.supplies import Supplies
-from bireme.core import podenv
+from bireme.backends.kubernetes.submit import code_mounts
+from bireme.backends.local.preflight import overrides
+from bireme.backends.local.preflight.overrides import Supplies
+from bireme.core.replicas import container_env
 from tests.unit.manifest import samples
 
 ENV = """
@@ -14,23 +14,23 @@ env:
 - {name: B, value: "$(A)/b"}
 - {name: C, value: "$(NEW)/c"}
 """
-FACTS = podenv.Facts(name="", namespace="", uid="", ip="", node="")
+FACTS = container_env.Facts(name="", namespace="", uid="", ip="", node="")
 
 
 def test_env_does_not_break_variables_that_refer_to_the_one_it_replaces() -> None:
     job = samples.job_of(samples.with_container(ENV))
 
-    changed = supplies.applied(job, Supplies(environment={"A": "2", "NEW": "$(A)"}))
+    changed = overrides.applied(job, Supplies(environment={"A": "2", "NEW": "$(A)"}))
 
-    values = podenv.environment(changed.roles[0].container, FACTS, {}, {})
+    values = container_env.environment(changed.roles[0].container, FACTS, {}, {})
     assert (values["A"], values["B"], values["C"]) == ("2", "2/b", "$(A)/c")
 
 
 def test_env_does_not_break_them_in_a_cluster_either() -> None:
     (read,) = samples.reading(samples.with_container(ENV)).jobs
 
-    changed = starting.with_variables(read.manifest, {"A": "2", "NEW": "n"})
+    changed = code_mounts.with_variables(read.manifest, {"A": "2", "NEW": "n"})
 
-    (container,) = starting.containers(changed)
+    (container,) = code_mounts.containers(changed)
     assert [one["name"] for one in container["env"]] == ["NEW", "A", "B", "C"]
     assert container["env"][1] == {"name": "A", "value": "2"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.local.needs import imports, installed, planning
-from bireme.core.warm_starts import Needs
+from bireme.backends.local.warm import package_weights, preload_plan, script_imports
+from bireme.core.machine.warm_starts import Needs
 
 
 def read(folder: Path, source: str, **modules: str) -> Needs:
@@ -16,7 +16,7 @@ def read(folder: Path, source: str, **modules: str) -> Needs:
         path = folder / f"{name.replace('__in__', '/')}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    return imports.needs(["train.py"], str(folder), "")
+    return script_imports.needs(["train.py"], str(folder), "")
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_modules_and_folders_are_found_as_python_finds_them(tmp_path: Path) -> N
     (tmp_path / "lib" / "tool.py").write_text("import jax")
     torch, jax = Needs(frozenset({"torch"})), Needs(frozenset({"jax"}))
 
-    assert imports.needs(("-m", "app"), str(tmp_path), "") == torch
-    assert imports.needs(["-m", "app.__main__"], str(tmp_path), "") == torch
-    assert imports.needs(["app", "--epochs", "3"], str(tmp_path), "") == torch
-    assert imports.needs(["-m", "tool"], str(tmp_path), str(tmp_path / "lib")) == jax
-    assert imports.needs(["-m", "nothing"], str(tmp_path), "") == Needs()
-    assert imports.needs(["absent.py"], str(tmp_path), "") == Needs()
+    assert script_imports.needs(("-m", "app"), str(tmp_path), "") == torch
+    assert script_imports.needs(["-m", "app.__main__"], str(tmp_path), "") == torch
+    assert script_imports.needs(["app", "--epochs", "3"], str(tmp_path), "") == torch
+    assert script_imports.needs(["-m", "tool"], str(tmp_path), str(tmp_path / "lib")) == jax
+    assert script_imports.needs(["-m", "nothing"], str(tmp_path), "") == Needs()
+    assert script_imports.needs(["absent.py"], str(tmp_path), "") == Needs()
 
 
 def package(site: Path, name: str, modules: int, requires: str = "") -> None:
@@ -100,14 +100,14 @@ def test_only_what_takes_long_is_preloaded_and_what_a_script_imports_itself(tmp_
     sites = (str(tmp_path),)
     every = ("lightning", "numpy", "sympy", "torch", "torch.nn.parallel", "torch._inductor", "tqdm")
 
-    both = planning.plan(every, Needs(frozenset({"torch", "lightning", "tqdm", "numpy"})), sites)
-    hidden = planning.plan(every, Needs(frozenset({"wrapper"})), sites)
+    both = preload_plan.plan(every, Needs(frozenset({"torch", "lightning", "tqdm", "numpy"})), sites)
+    hidden = preload_plan.plan(every, Needs(frozenset({"wrapper"})), sites)
 
     assert [name for name in both if "." not in name] == ["torch", "lightning"]
     assert {"torch._dynamo", "torch._inductor"} < set(both)
     assert [name for name in hidden if "." not in name] == ["torch", "sympy", "lightning"]
-    assert planning.plan(("numpy", "yaml", "bireme"), Needs(frozenset({"numpy", "bireme"})), sites) == ()
-    assert planning.plan(("tqdm",), Needs(frozenset({"tqdm"})), sites) == ("tqdm",)
+    assert preload_plan.plan(("numpy", "yaml", "bireme"), Needs(frozenset({"numpy", "bireme"})), sites) == ()
+    assert preload_plan.plan(("tqdm",), Needs(frozenset({"tqdm"})), sites) == ("tqdm",)
 
 
 def test_what_a_package_needs_is_known_before_it_is_imported(tmp_path: Path) -> None:
@@ -116,5 +116,9 @@ def test_what_a_package_needs_is_known_before_it_is_imported(tmp_path: Path) -> 
     )
     package(tmp_path, "torch", 1, "Requires-Dist: typing-extensions (>=4)\nRequires-Dist: lightning")
 
-    assert installed.required({"lightning"}, [str(tmp_path)]) == {"torch", "typing_extensions", "lightning"}
-    assert installed.required({"absent"}, [str(tmp_path), "/no/such/folder"]) == frozenset()
+    assert package_weights.required({"lightning"}, [str(tmp_path)]) == {
+        "torch",
+        "typing_extensions",
+        "lightning",
+    }
+    assert package_weights.required({"absent"}, [str(tmp_path), "/no/such/folder"]) == frozenset()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bireme.backends.local import provenance
-from bireme.runs.records import CodeRecord
+from bireme.backends.local.preflight import provenance
+from bireme.runs.run_files import CodeRecord
 
 
 def test_a_script_that_was_deleted_is_not_called_changed(tmp_path: Path) -> None:

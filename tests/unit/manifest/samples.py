@@ -6,7 +6,7 @@ import pytest
 
 from bireme.errors import BadManifest
 from bireme.manifest.read import Reading, read
-from bireme.manifest.source import read_text
+from bireme.manifest.text.source import read_text
 from bireme.model.job import Job, Role
 from bireme.model.pods import Container
 

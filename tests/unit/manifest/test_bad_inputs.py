@@ -9,7 +9,7 @@ import pytest
 
 from bireme.errors import BadManifest
 from bireme.manifest.read import Reading, read
-from bireme.manifest.source import read_path
+from bireme.manifest.text.source import read_path
 from tests.unit.manifest.samples import JAXJOB, JOB, PYTORCHJOB, TFJOB, outcome, with_container, with_pod
 
 ALIAS_BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bireme import kinds
-from bireme.manifest import policies, shortform
+from bireme.manifest import run_policy, short_form
 from bireme.model.job import (
     ENVIRONMENT_ANNOTATION,
     EVICTION_LIMIT_ANNOTATION,
@@ -22,7 +22,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "manifests.md").read_text("utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("|")]
 
 
-@pytest.mark.parametrize("field", shortform.FIELDS)
+@pytest.mark.parametrize("field", short_form.FIELDS)
 def test_every_field_of_the_short_form_is_explained(field: str) -> None:
     assert any(row.startswith(f"| `{field}` |") for row in ROWS)
 
@@ -45,7 +45,7 @@ def test_every_kind_is_explained(kind: Kind) -> None:
         ENVIRONMENT_ANNOTATION,
         EVICTION_LIMIT_ANNOTATION,
         METRICS_ANNOTATION,
-        policies.ELASTIC_MIN_ANNOTATION,
+        run_policy.ELASTIC_MIN_ANNOTATION,
     ],
 )
 def test_every_annotation_is_explained(annotation: str) -> None:

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bireme.errors import BadManifest
-from bireme.manifest.render import render
-from bireme.manifest.source import read_text
+from bireme.manifest.rendering import render
+from bireme.manifest.text.source import read_text
 from bireme.model.job import members
 from tests.unit.manifest.samples import EVERY, outcome, reading
 

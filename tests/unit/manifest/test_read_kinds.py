@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.manifest.source import read_text
+from bireme.manifest.text.source import read_text
 from bireme.model.job import CleanPods, Kind, Naming, Restart, RunPolicy, Scheduling, Unit, members
 from bireme.model.pods import Claim, Mount, Resources, Volume
 from tests.unit.manifest.samples import (

@@ -6,7 +6,7 @@ import pytest
 
 from bireme.errors import BadManifest
 from bireme.manifest.read import from_manifest, read
-from bireme.manifest.source import read_text
+from bireme.manifest.text.source import read_text
 from tests.unit.manifest.samples import (
     DEPLOYMENT,
     JAXJOB,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bireme.errors import BadManifest
-from bireme.manifest.source import Document, Mark, Node, read_path, read_text
+from bireme.manifest.text.source import Document, Mark, Node, read_path, read_text
 from tests.unit.manifest.texts import MANIFEST, complaint, plain
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bireme.errors import BadManifest
-from bireme.manifest.source import MOST_BYTES, Document, read_text
+from bireme.manifest.text.source import MOST_BYTES, Document, read_text
 from tests.unit.manifest.texts import MANIFEST, complaint, plain
 
 # --- What is refused --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bireme.errors import BadManifest
-from bireme.manifest.source import read_text
+from bireme.manifest.text.source import read_text
 
 MANIFEST = """\
 apiVersion: kubeflow.org/v1

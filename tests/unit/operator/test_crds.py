@@ -10,7 +10,7 @@ import pytest
 
 from bireme import kinds
 from bireme.model.job import Kind
-from bireme.operator import crds
+from bireme.operator.install import crds
 
 Json = Any  # as a definition is written
 

@@ -10,7 +10,7 @@ import pytest
 from tools.deploy import image
 
 from bireme import __version__
-from bireme.operator import installation
+from bireme.operator.install import operator_objects
 
 DOCKERFILE = (Path(__file__).parents[3] / "Dockerfile").read_text()
 
@@ -24,7 +24,7 @@ def test_the_dockerfile_says_the_same() -> None:
     assert f"ENTRYPOINT [{words}]\n" in DOCKERFILE
     assert "ENV " + " ".join(f"{name}={value}" for name, value in image.ENVIRONMENT.items()) in DOCKERFILE
     assert f"bireme-operator:{__version__} " in DOCKERFILE
-    assert f"bireme-operator:{__version__}" == installation.IMAGE
+    assert f"bireme-operator:{__version__}" == operator_objects.IMAGE
 
 
 def test_the_layer_holds_the_operator_and_no_framework() -> None:

@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 
 from bireme import errors
-from bireme.backends.kubernetes.api import Api
+from bireme.backends.kubernetes.client.api import Api
 from bireme.model.job import Kind
-from bireme.operator import crds, installing
-from bireme.operator.installation import Settings
+from bireme.operator.install import crds, installing
+from bireme.operator.install.operator_objects import Settings
 from tests.unit.kubernetes.apiserver import ApiServer, asked
 from tests.unit.kubernetes_client.server import run, serving, status
 

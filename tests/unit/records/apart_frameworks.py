@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bireme.runtime.records.layout import Histogram, Image
+from bireme.runtime.records.record_format import Histogram, Image
 from tests.unit.records.making import Bench
 
 pytestmark = pytest.mark.frameworks

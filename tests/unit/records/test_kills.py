@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runtime.records import reading
+from bireme.runtime.records import record_reader
 from tests.unit.records.making import Bench, losses
 
 ROUNDS = int(os.environ.get("BIREME_SOAK_ROUNDS", "20"))
 WRITER = """
 import os, sys
-from bireme.runtime.records.writing import Recorder
+from bireme.runtime.records.recorder import Recorder
 recorder = Recorder(sys.argv[1], 0, 0, lambda sentence: print(sentence, flush=True))
 """
 
@@ -129,7 +129,7 @@ def test_a_full_disk_stops_the_records_and_not_the_training(tmp_path: Path) -> N
     if os.getuid() != 0 or shutil.which("unshare") is None or not _may_mount(tmp_path):
         pytest.skip("only root can make a small disk")
     program = (
-        "import bireme.runtime.records.writing as writing, shutil, time\n"
+        "import bireme.runtime.records.recorder as writing, shutil, time\n"
         "now = [0.0]\n"
         "recorder = Recorder(sys.argv[1] + '/m', 0, 0, lambda s: print(s, flush=True), lambda: now[0])\n"
         "filler = open(sys.argv[1] + '/filler', 'wb', buffering=0)\n"
@@ -174,9 +174,9 @@ def test_a_forked_process_reports_into_a_file_of_its_own(tmp_path: Path) -> None
     with _writer(tmp_path, program) as writer:
         assert writer.wait() == 0
 
-    parent, child = reading.files(str(tmp_path))
-    assert len(reading.Reader(parent.path).read()) == 1001
-    assert len(reading.Reader(child.path).read()) == 1000
+    parent, child = record_reader.files(str(tmp_path))
+    assert len(record_reader.Reader(parent.path).read()) == 1001
+    assert len(record_reader.Reader(child.path).read()) == 1000
 
 
 def _may_mount(folder: Path) -> bool:

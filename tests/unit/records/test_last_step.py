@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runtime.records import reading
-from bireme.runtime.records.writing import Recorder
+from bireme.runtime.records import record_reader
+from bireme.runtime.records.recorder import Recorder
 
 
 def _tell(words: str) -> None:
@@ -22,11 +22,11 @@ def test_the_last_step_is_found(tmp_path: Path, steps: int, value: float) -> Non
     for step in range(steps):
         recorder.scalars(step, {"loss": value, "accuracy": 0.0, "zero": 0.0})
 
-    (file,) = reading.files(str(tmp_path))
+    (file,) = record_reader.files(str(tmp_path))
 
-    assert reading.last_step(file.path) == steps - 1
+    assert record_reader.last_step(file.path) == steps - 1
     recorder.close()
-    assert reading.last_step(file.path) == steps - 1
+    assert record_reader.last_step(file.path) == steps - 1
 
 
 def test_what_is_no_file_of_records_has_no_step(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_what_is_no_file_of_records_has_no_step(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     for name in ("empty", "zeros", "noise", "pipe", "absent", "."):
-        assert reading.last_step(str(tmp_path / name)) == -1
+        assert record_reader.last_step(str(tmp_path / name)) == -1
 
 
 @pytest.mark.parametrize("size", [200_000, 3_000_000])
@@ -46,11 +46,11 @@ def test_the_last_step_is_found_before_a_large_record(tmp_path: Path, size: int)
         recorder.scalars(step, {"loss": 0.5})
     recorder.text(999, "samples", "\3" * size)
 
-    (file,) = reading.files(str(tmp_path))
+    (file,) = record_reader.files(str(tmp_path))
 
-    assert reading.last_step(file.path) == 999
+    assert record_reader.last_step(file.path) == 999
     recorder.close()
-    assert reading.last_step(file.path) == 999
+    assert record_reader.last_step(file.path) == 999
 
 
 def test_what_looks_like_scalars_everywhere_is_not_checked_for_ever(tmp_path: Path) -> None:
@@ -58,4 +58,4 @@ def test_what_looks_like_scalars_everywhere_is_not_checked_for_ever(tmp_path: Pa
     frame = b"\0\0\0\0" + (20 + 12 * 60_000).to_bytes(4, "little") + b"\3\0" + (60_000).to_bytes(2, "little")
     (tmp_path / "hostile").write_bytes((frame + b"\1\1\1\1") * 200_000)
 
-    assert reading.last_step(str(tmp_path / "hostile")) == -1
+    assert record_reader.last_step(str(tmp_path / "hostile")) == -1

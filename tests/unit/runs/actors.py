@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 from bireme import errors
-from bireme.core.admit import Capacity
+from bireme.core.machine.admission import Capacity
 from bireme.model.replicas import Waiting
 from bireme.model.status import Status
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Grant, Ledger
-from bireme.runs.logs import LogSettings, LogWriter, Stream
-from bireme.runs.records import Desired, RunId, parse_run
+from bireme.runs.logs.log_writer import LogSettings, LogWriter, Stream
+from bireme.runs.run_files import Desired, RunId, parse_run
 from tests.unit.runs.making import gang, make_run
 
 

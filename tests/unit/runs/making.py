@@ -17,9 +17,9 @@ from bireme.model.pods import Container, PodSpec, Resources
 from bireme.model.status import Condition, ConditionType, Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
-from bireme.runs.locks import Lock
 from bireme.runs.machine import this_machine
-from bireme.runs.records import Context, Desired
+from bireme.runs.run_files import Context, Desired
+from bireme.runs.storage.locks import Lock
 
 REPOSITORY = Path(__file__).parents[3]
 LIMIT = 60.0

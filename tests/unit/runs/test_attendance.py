@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runs import attendance, locks
-from tests.unit.runs.test_logs import files_that_may_not_grow
+from bireme.runs import attendance
+from bireme.runs.storage import locks
+from tests.unit.runs.test_log_writer import files_that_may_not_grow
 
 
 def test_a_follower_goes_on_where_its_lock_cannot_be_taken(tmp_path: Path) -> None:

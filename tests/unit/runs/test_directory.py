@@ -20,7 +20,7 @@ from bireme.model.decisions import Event, EventType
 from bireme.model.status import ConditionType, Phase, Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
-from bireme.runs.records import Desired, Machine, RecordedEvent, RunId, parse_run
+from bireme.runs.run_files import Desired, Machine, RecordedEvent, RunId, parse_run
 from tests.unit.runs.making import (
     actor,
     context,

@@ -13,16 +13,19 @@ import msgspec
 import pytest
 
 from bireme import errors
-from bireme.backends.local.zygote_files import Lesson
-from bireme.backends.local.zygotes import Stable
-from bireme.runs import directory, files, logreading, metrics
-from bireme.runs.database import place
+from bireme.backends.local.warm.zygote_files import Lesson
+from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.runs import directory
 from bireme.runs.journal import Journal
 from bireme.runs.ledger import Ledger
-from bireme.runs.records import RecordedEvent, RunId, parse_run
-from bireme.runtime.records import reading
-from bireme.sdk import viewing
-from bireme.sdk.known import FILE, Book
+from bireme.runs.logs import log_reader
+from bireme.runs.metrics import metric_reader
+from bireme.runs.run_files import RecordedEvent, RunId, parse_run
+from bireme.runs.storage import files
+from bireme.runs.storage.database import place
+from bireme.runtime.records import record_reader
+from bireme.sdk.cluster.clusters import FILE, Book
+from bireme.sdk.local import run_views
 from tests.unit.runs.making import gang, make_run
 
 RUN_FILES = ("status.json", "job.json", "context.json", "seen.json", "journal.jsonl", "events.jsonl")
@@ -61,10 +64,10 @@ def test_a_run_is_shown_or_refused_with_something_else_in_the_place_of_its_file(
     put(run.path / name)
 
     if name in ("seen.json", "reports/mnist-worker-0.0.json"):
-        assert viewing.view(run).id == "mnist"
+        assert run_views.view(run).id == "mnist"
     else:
         with pytest.raises(errors.BiremeError, match=name):
-            viewing.view(run)
+            run_views.view(run)
     assert [row.id.name for row in Ledger(tmp_path).runs()] == ["mnist"]
 
 
@@ -75,16 +78,16 @@ def test_a_log_that_is_no_plain_file_is_refused(tmp_path: Path, put: Callable[[P
     put(tmp_path / "worker-0" / "main.log")
 
     with pytest.raises(errors.BiremeError, match="worker-0"):
-        list(logreading.read(tmp_path))
+        list(log_reader.read(tmp_path))
     with pytest.raises(errors.BiremeError, match="worker-0"):
-        logreading.tail(tmp_path, 3)
+        log_reader.tail(tmp_path, 3)
 
 
 def test_a_file_in_the_place_of_the_logs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("x")
 
     with pytest.raises(errors.BiremeError, match="logs"):
-        list(logreading.read(tmp_path / "logs"))
+        list(log_reader.read(tmp_path / "logs"))
 
 
 def test_a_log_without_an_end_of_line_takes_little_memory(tmp_path: Path) -> None:
@@ -95,7 +98,7 @@ def test_a_log_without_an_end_of_line_takes_little_memory(tmp_path: Path) -> Non
         log.write(b"\n2026-11-15T23:08:28.123456000Z stdout F after all\n")
 
     tracemalloc.start()
-    lines = [line.text for line in logreading.read(tmp_path)]
+    lines = [line.text for line in log_reader.read(tmp_path)]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
@@ -112,13 +115,13 @@ def test_records_and_small_files_that_are_no_plain_files_count_as_empty(
     stable.learn("python", "train.py", Lesson(("torch",)))
     (lesson,) = tmp_path.glob("zygotes/lessons/*")
     lesson.unlink()
-    for path in (lesson, tmp_path / FILE, tmp_path / reading.file_name(0, 0)):
+    for path in (lesson, tmp_path / FILE, tmp_path / record_reader.file_name(0, 0)):
         put(path)
 
     assert stable.learnt("python", "train.py") == Lesson()
     assert Book(tmp_path).read() == ()
     with suppress(errors.BiremeError):
-        assert metrics.Follower(tmp_path).poll() == []
+        assert metric_reader.Follower(tmp_path).poll() == []
 
 
 def test_a_length_beyond_the_file_is_not_allocated(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bireme.runs import boards, echoed, tfevents
-from bireme.runs.boards import Board
-from bireme.runs.echoed import EchoedRecords
-from bireme.runs.metrics import Metrics, Reported, Source
-from bireme.runtime.records import echoes
-from bireme.runtime.records.echoes import Who
-from bireme.runtime.records.layout import Params, Record, Scalars, Text
+from bireme.runs.logs import log_records
+from bireme.runs.logs.log_records import EchoedRecords
+from bireme.runs.metrics import tensorboard, tfevents
+from bireme.runs.metrics.metric_reader import Metrics, Reported, Source
+from bireme.runs.metrics.tensorboard import Board
+from bireme.runtime.records import log_echo
+from bireme.runtime.records.log_echo import Who
+from bireme.runtime.records.record_format import Params, Record, Scalars, Text
 
 WHO = Who(0, 0, 0)
 
@@ -142,15 +143,15 @@ def test_numbers_and_names_out_of_bounds_are_left_out(changes: dict[str, Any]) -
 def test_a_line_nested_without_end_does_not_end_the_reader() -> None:
     deep = '{"rank": ' + "[" * 200_000 + "}"
 
-    assert echoes.read(deep) is None
+    assert log_echo.read(deep) is None
     assert Fed(deep).poll() == []
 
 
 def test_a_rank_that_makes_up_names_fills_neither_memory_nor_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(echoed, "MOST_SOURCES", 20)
-    monkeypatch.setattr(echoed, "MOST_SERIES", 30)
+    monkeypatch.setattr(log_records, "MOST_SOURCES", 20)
+    monkeypatch.setattr(log_records, "MOST_SERIES", 30)
     lines = [line(rank=rank) for rank in range(100)]
     lines += [line(points=[[1, 1.0, {f"made-up-{number}": 1.0}]]) for number in range(100)]
     feed = Fed(*lines)
@@ -198,7 +199,7 @@ def check_that_nothing_is_touched(folder: Path, lines: list[str]) -> None:
 
 
 def _echoed(line: str) -> str:
-    return echoes.taken_apart(f"{echoes.MARK}{line}")[1] or line
+    return log_echo.taken_apart(f"{log_echo.MARK}{line}")[1] or line
 
 
 @settings(max_examples=150, deadline=None)
@@ -259,11 +260,11 @@ _RECORDS: list[Record] = [
 
 
 def test_what_an_honest_rank_reports_passes() -> None:
-    lines = [one.removeprefix(echoes.MARK) for one in echoes.lines(Who(3, 1, 2, "evaluator"), _RECORDS)]
+    lines = [one.removeprefix(log_echo.MARK) for one in log_echo.lines(Who(3, 1, 2, "evaluator"), _RECORDS)]
 
     found = Fed(*lines).poll()
 
     assert {one.source.name for one in found} == {"evaluator-3"}
     assert all(tfevents.encode(one.record) for one in found)
-    assert boards.is_folder_name("evaluator-3")
+    assert tensorboard.is_folder_name("evaluator-3")
     assert len(found) == 4

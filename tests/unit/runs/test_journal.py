@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from bireme import errors
 from bireme.runs.journal import Backlog, Journal
-from bireme.runs.room import Room
+from bireme.runs.storage.disk_room import Room
 
 
 class Started(Struct, frozen=True, tag="started"):

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from bireme import errors
-from bireme.core.admit import Capacity
+from bireme.core.machine.admission import Capacity
 from bireme.model.decisions import Demand
 from bireme.model.job import Kind
 from bireme.model.pods import Resources
@@ -21,8 +21,8 @@ from bireme.model.replicas import Waiting
 from bireme.model.status import Phase
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import TICKET_GRACE, Grant, Ledger
-from bireme.runs.locks import Lock
-from bireme.runs.records import RunId
+from bireme.runs.run_files import RunId
+from bireme.runs.storage.locks import Lock
 from tests.unit.runs.making import actor, ended, eventually, finish, forked, gang, kill, make_run, said, tell
 
 GPU = "nvidia.com/gpu"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bireme.runtime.checkpoints import keeping
+from bireme.runtime.checkpoints import manager
 from bireme.runtime.checkpoints.values import Keep
-from bireme.runtime.script.places import Place
+from bireme.runtime.script.rank_env import Place
 from bireme.runtime.script.run import Run
-from bireme.runtime.script.settings import Settings
-from bireme.runtime.script.timing import Every
+from bireme.runtime.script.run_settings import Settings
+from bireme.runtime.script.save_schedule import Every
 
 
 def opened(
@@ -29,4 +29,4 @@ def opened(
 
 
 def steps_in(folder: Path) -> list[int]:
-    return [one.step for one in keeping.listed(str(folder / "checkpoints"))]
+    return [one.step for one in manager.listed(str(folder / "checkpoints"))]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bireme.runtime.checkpoints import keeping
+from bireme.runtime.checkpoints import manager
 from bireme.runtime.script.run import Run
 from tests.unit.script.opening import opened
 from tests.unit.script.test_gangs import gang
@@ -123,7 +123,7 @@ def test_each_rank_gets_the_gradients_back_that_it_had_and_no_other_rank(tmp_pat
 
 
 def size_of_newest(folder: Path) -> int:
-    return keeping.listed(str(folder / "checkpoints"))[-1].size
+    return manager.listed(str(folder / "checkpoints"))[-1].size
 
 
 @pytest.mark.parametrize("to_none", [True, False])
@@ -180,7 +180,7 @@ def test_a_sparse_gradient_that_cannot_be_saved_is_told_once_and_ends_nothing(
     said = [line for line in capsys.readouterr().err.splitlines() if "gradient" in line]
     assert len(said) == 1
     assert "model['weight']" in said[0]
-    assert [one.step for one in keeping.listed(str(tmp_path / "checkpoints"))] == [0, 1, 2]
+    assert [one.step for one in manager.listed(str(tmp_path / "checkpoints"))] == [0, 1, 2]
 
 
 def test_a_gradient_that_has_no_version_ends_no_training_and_is_saved(tmp_path: Path) -> None:

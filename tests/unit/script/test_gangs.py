@@ -12,9 +12,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from bireme.runtime.checkpoints.values import Keep
-from bireme.runtime.script.places import Place
+from bireme.runtime.script.rank_env import Place
 from bireme.runtime.script.run import Run
-from bireme.runtime.script.settings import Settings
+from bireme.runtime.script.run_settings import Settings
 
 SAMPLES = 101
 Given = tuple[int, list[torch.Tensor]]

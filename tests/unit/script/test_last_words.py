@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.kubernetes import lastwords
+from bireme.backends.kubernetes.observe import termination_log
 from bireme.runtime.script import notes
 
 
@@ -22,7 +22,7 @@ def test_a_save_that_ends_after_the_error_does_not_wipe_it(words: Path) -> None:
 
     notes.tell_far(saved=6)
 
-    told = lastwords.told(words.read_text())
+    told = termination_log.told(words.read_text())
     assert (told.type, told.message, told.step) == ("ValueError", "the labels are wrong", 7)
 
 

@@ -15,14 +15,14 @@ from torch import nn
 
 import bireme
 from bireme.runtime.checkpoints.values import Keep
-from bireme.runtime.records import reading
-from bireme.runtime.records.layout import Scalars
+from bireme.runtime.records import record_reader
+from bireme.runtime.records.record_format import Scalars
 from bireme.runtime.script import notes
 from bireme.runtime.script.complaints import Complaint, NotFinite
-from bireme.runtime.script.places import Place
+from bireme.runtime.script.rank_env import Place
 from bireme.runtime.script.run import LEFT, Run
-from bireme.runtime.script.settings import Settings, origin
-from bireme.runtime.script.starting import run_folder
+from bireme.runtime.script.run_settings import Settings, origin
+from bireme.runtime.script.startup import run_folder
 from tests.unit.script.opening import opened, steps_in
 
 
@@ -31,8 +31,8 @@ def test_what_was_reported_can_be_read_by_others_at_once(tmp_path: Path) -> None
 
     run.report(3, loss=torch.tensor(0.5), accuracy=0.25)
 
-    (file,) = reading.files(str(tmp_path / "metrics"))
-    (record,) = [one for one in reading.Reader(file.path).read() if isinstance(one, Scalars)]
+    (file,) = record_reader.files(str(tmp_path / "metrics"))
+    (record,) = [one for one in record_reader.Reader(file.path).read() if isinstance(one, Scalars)]
     assert (record.step, dict(record.values)) == (3, {"loss": 0.5, "accuracy": 0.25})
     run.close()
 
@@ -283,8 +283,8 @@ def test_a_run_whose_folder_was_removed_makes_it_again(
                 assert run.restore() == 5  # which waits until step 4 is on disk
                 shutil.rmtree(tmp_path / "run")
 
-    (file,) = reading.files(str(tmp_path / "run" / "metrics"))
-    records = [one for one in reading.Reader(file.path).read() if isinstance(one, Scalars)]
+    (file,) = record_reader.files(str(tmp_path / "run" / "metrics"))
+    records = [one for one in record_reader.Reader(file.path).read() if isinstance(one, Scalars)]
     assert "was removed" in capsys.readouterr().err
     assert (steps_in(tmp_path / "run"), [one.step for one in records]) == ([9, 11], [10, 11])
     assert (tmp_path / "run" / "checkpoints" / "owner-000001.json").exists()

@@ -11,16 +11,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.backends.kubernetes import mpiobjects, mpipods, podmaking, podviews, services
-from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.belongings import Belongings, foreign, unwatched
-from bireme.backends.kubernetes.gangs import Gangs
-from bireme.backends.kubernetes.labels import JOB_NAME, written
-from bireme.backends.kubernetes.paths import path
-from bireme.backends.kubernetes.podindex import ENDED, PodIndex, owner
-from bireme.backends.kubernetes.scoped import Scoped
-from bireme.backends.kubernetes.turns import Pacer, Turns
-from bireme.backends.kubernetes.views import Node, Pod, PodGroup
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.client.scoped_informers import Scoped
+from bireme.backends.kubernetes.gang_admission import Gangs
+from bireme.backends.kubernetes.objects import mpi_objects, mpi_pods, pod_builder, services
+from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
+from bireme.backends.kubernetes.objects.labels import JOB_NAME, written
+from bireme.backends.kubernetes.observe import pod_status
+from bireme.backends.kubernetes.observe.pod_index import ENDED, PodIndex, owner
+from bireme.backends.kubernetes.owned_objects import Belongings, foreign, unwatched
+from bireme.backends.kubernetes.request_turns import Pacer, Turns
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
 from bireme.model.job import Job, Kind, Unit, members
 from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Replica
@@ -178,26 +179,26 @@ class ClusterBackend:
 
     def _replica(self, pod: Pod, now: float) -> Replica:
         node = self._node(pod)
-        is_lost = podviews.is_lost(pod, node)
+        is_lost = pod_status.is_lost(pod, node)
         known = self._seen.get(pod.metadata.uid)
         version = pod.metadata.resourceVersion
         if known is not None and known[0] == version and known[1] == is_lost:
             return known[2]
-        replica = podviews.replica(pod, node, now)
+        replica = pod_status.replica(pod, node, now)
         if not (replica.stopping and is_lost):  # Whether it is given up depends on the time.
             self._seen[pod.metadata.uid] = (version, is_lost, replica)
         return replica
 
     def _node(self, pod: Pod) -> Node | None:
         if self._nodes is None:
-            return podviews.READY_NODE
+            return pod_status.READY_NODE
         return self._nodes.get("", pod.spec.nodeName)
 
     def _look_again(self, key: str, pods: Iterable[Pod]) -> None:
         """Ask for a look when a pod on a lost node is to be given up: nothing else will tell."""
         for pod in pods:
             if pod.metadata.deletionTimestamp is not None:
-                due = podviews.abandoned_at(pod, self._node(pod))
+                due = pod_status.abandoned_at(pod, self._node(pod))
                 if due is not None and due > self._clock():
                     self._look_at(key, due)
 
@@ -224,8 +225,8 @@ class ClusterBackend:
         job, status = stored.job, stored.status
         is_over = status.phase.is_final or job.policy.suspend
         try:
-            if mpiobjects.grants(job) and not self.index.has_kubeflow_launcher(job.uid):
-                role = mpiobjects.launcher_role(job, self._workers(job))
+            if mpi_objects.grants(job) and not self.index.has_kubeflow_launcher(job.uid):
+                role = mpi_objects.launcher_role(job, self._workers(job))
                 await self._belongings.withdraw(job, role, thoroughly=is_over)
             if is_over:
                 return
@@ -272,13 +273,13 @@ class ClusterBackend:
         return templates if all(role.type in templates for role in job.roles) else {}
 
     async def _start(
-        self, job: Job, start: Start, templates: Mapping[str, dict[str, Any]], extras: podmaking.Extras
+        self, job: Job, start: Start, templates: Mapping[str, dict[str, Any]], extras: pod_builder.Extras
     ) -> Fault | None:
         role = job.role(start.role)
         assert role is not None, f"{start.replica} has a role that its job does not declare"
         # The pod is made when its turn comes: those of a large job together would fill the memory.
         async with self._turns.turn(job.uid):
-            body = podmaking.pod(job, role, templates[role.type], start, extras)
+            body = pod_builder.pod(job, role, templates[role.type], start, extras)
             service = services.service(job, role, start.index)
             try:
                 # In this order a pod that is there has its service, whenever we are stopped in between.
@@ -291,7 +292,7 @@ class ClusterBackend:
         return None
 
     async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
-        if job.kind is Kind.MPI and name == mpipods.launcher_name(job):
+        if job.kind is Kind.MPI and name == mpi_pods.launcher_name(job):
             rival = self.index.kubeflow_launcher(job.namespace, job.name)
             await self._belongings.require_sole_launcher(job, rival)
         try:
@@ -310,11 +311,11 @@ class ClusterBackend:
 
     async def _support(self, key: str, job: Job, replica: str) -> bool:
         """Make what the pods need; where that is refused, the replica cannot start."""
-        account = mpipods.named_account(self._templates(key).get("Launcher", {}))
+        account = mpi_pods.named_account(self._templates(key).get("Launcher", {}))
         objects: list[dict[str, Any]] = []
         if not self.index.has_kubeflow_launcher(job.uid):
-            objects = mpiobjects.supports(job, self._files.get(key, ()), self._workers(job), account)
-        refused = await self._belongings.keep(job, objects, account if mpiobjects.grants(job) else "")
+            objects = mpi_objects.supports(job, self._files.get(key, ()), self._workers(job), account)
+        refused = await self._belongings.keep(job, objects, account if mpi_objects.grants(job) else "")
         if refused is None:
             self._lacks.pop(key, None)
             return True
@@ -326,11 +327,11 @@ class ClusterBackend:
         return frozenset(
             pod.metadata.name
             for pod in self.index.of_job(job.uid)
-            if podviews.role_of(pod) == "worker" and pod.metadata.deletionTimestamp is None
+            if pod_status.role_of(pod) == "worker" and pod.metadata.deletionTimestamp is None
         )
 
-    def _extras(self, job: Job, attempt: int) -> podmaking.Extras:
-        return podmaking.Extras(
+    def _extras(self, job: Job, attempt: int) -> pod_builder.Extras:
+        return pod_builder.Extras(
             domain=self._settings.domain,
             gang_scheduler=self._settings.gang_scheduler,
             host_aliases=self._aliases(job, attempt),
@@ -387,7 +388,7 @@ def _is_over(pod: Pod, status: Status) -> bool:
         return False
     known = status.sightings.get(meta.name)
     is_closed = known is not None and known.uid == meta.uid and known.closed
-    attempt = podviews.attempt_of(pod)
+    attempt = pod_status.attempt_of(pod)
     return is_closed or (attempt is not None and attempt < status.attempt)
 
 

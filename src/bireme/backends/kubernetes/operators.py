@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from bireme.backends.kubernetes.api import Api, ApiError
-from bireme.backends.kubernetes.jobs import Served
-from bireme.backends.kubernetes.paths import path
-from bireme.backends.kubernetes.views import Meta, seconds
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.objects.api_types import Meta, seconds
+from bireme.backends.kubernetes.submit.job_client import Served
 
 LEASE = "bireme-operator"
 UNELECTED_LABELS = {"bireme.io/operator": "unelected"}

@@ -11,12 +11,20 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes import podtroubles
-from bireme.backends.kubernetes.api import Api, ApiError
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.objects.api_types import (
+    Condition,
+    Meta,
+    Node,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    Terminated,
+)
+from bireme.backends.kubernetes.observe import pod_diagnosis
+from bireme.backends.kubernetes.observe.pod_diagnosis import Trouble
 from bireme.backends.kubernetes.operators import LEASE, Lease
-from bireme.backends.kubernetes.paths import path
-from bireme.backends.kubernetes.podtroubles import Trouble
-from bireme.backends.kubernetes.views import Condition, Meta, Node, NodeStatus, Pod, PodSpec, Terminated
 
 T = TypeVar("T")
 
@@ -143,9 +151,9 @@ def judge(seen: Rollout) -> Standing:
     if runs and _leads(seen.holder, newest):
         return replace(found, progress=Progress.AVAILABLE)
     for pod in newest:
-        if (trouble := podtroubles.of(pod, _node(seen, pod))).reason:
+        if (trouble := pod_diagnosis.of(pod, _node(seen, pod))).reason:
             end = _last_end(pod)
-            if end.reason in podtroubles.NOT_STARTED:
+            if end.reason in pod_diagnosis.NOT_STARTED:
                 return _stuck(found, Trouble(end.reason, trouble.message))
             return _stuck(found, trouble, end.message)
     if (failure := _condition(status.conditions, "ReplicaFailure")) is not None:

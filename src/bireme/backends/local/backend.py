@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 
 from bireme import errors
-from bireme.backends.local import agents, entries, processes
-from bireme.backends.local.agents import AgentServer
+from bireme.backends.local import journal_entries, mpi_agent, processes
 from bireme.backends.local.cgroups import Cgroups, kill_all
-from bireme.backends.local.entries import Began, Entry, Gone, Known
+from bireme.backends.local.journal_entries import Began, Entry, Gone, Known
 from bireme.backends.local.launch import Launcher
+from bireme.backends.local.mpi_agent import AgentServer
 from bireme.backends.local.processes import Program
 from bireme.backends.local.programs import LOOPBACK, Placed, Site
 from bireme.backends.local.replica import ReplicaRun
-from bireme.backends.local.telling import Telling
+from bireme.backends.local.replica_reports import Telling
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
 from bireme.model.job import Job
 from bireme.model.pods import GPU_SUFFIXES
@@ -39,7 +39,7 @@ from bireme.model.stored import Stored
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Backlog, Journal
 from bireme.runs.ledger import Grant, Ledger
-from bireme.runs.room import PASSING, Room
+from bireme.runs.storage.disk_room import PASSING, Room
 
 _SWEEP_PATIENCE = 10.0
 
@@ -80,7 +80,7 @@ class LocalBackend:
 
     def recover(self) -> None:
         """Learn from the journal what an earlier runner left, and end what is still alive of it."""
-        self._left = entries.replay(list(self._recorded()))
+        self._left = journal_entries.replay(list(self._recorded()))
         self.sweep()
 
     def sweep(self) -> None:
@@ -147,7 +147,7 @@ class LocalBackend:
     def _listen(self, folder: Path) -> None:
         """Stand in for ssh: what the launcher's mpirun starts on another host is started in that worker."""
         address = self._site.folder / "agent"
-        text = agents.script(sys.executable, address)
+        text = mpi_agent.script(sys.executable, address)
         for place in (folder / "etc/mpi/kubexec.sh", folder / "bin/ssh"):
             _keep(place, File(str(place), text, 0o555))
         self._agents = AgentServer(address, self._worker, self._tasks)

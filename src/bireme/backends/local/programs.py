@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from bireme.backends.local.processes import MARK, Input, NotStarted, Program
-from bireme.core import podenv
-from bireme.core.commandlines import is_python
+from bireme.core.replicas import container_env
+from bireme.core.scripts.command_lines import is_python
 from bireme.model.decisions import Start
 from bireme.model.pods import (
     Claim,
@@ -43,7 +43,7 @@ class Site(Struct, frozen=True):
     environment: Mapping[str, str]
     python: str
     """The interpreter that `python` means."""
-    references: podenv.References
+    references: container_env.References
     claims: Path
     """Where persistent volume claims live that no flag names."""
     volumes: Mapping[str, str] = {}
@@ -72,7 +72,7 @@ def compose(site: Site, placed: Placed, container: Container, cgroups: tuple[str
     start = placed.start
     volumes = {one.name: one for one in start.pod.volumes}
     mounts = [_mounted(site, placed, one, volumes[one.volume]) for one in container.mounts]
-    facts = podenv.Facts(
+    facts = container_env.Facts(
         name=start.replica,
         namespace=site.namespace,
         uid=placed.uid,
@@ -81,12 +81,12 @@ def compose(site: Site, placed: Placed, container: Container, cgroups: tuple[str
         labels=start.pod.labels,
         annotations=start.pod.annotations,
     )
-    environment = podenv.environment(container, facts, site.references, _inherited(site, placed))
+    environment = container_env.environment(container, facts, site.references, _inherited(site, placed))
     environment |= {
         f"BIREME_VOLUME_{_variable(one.volume)}": source
         for one, (source, _, _) in zip(container.mounts, mounts, strict=True)
     }
-    argv = podenv.argv(container, environment)
+    argv = container_env.argv(container, environment)
     folder = container.working_dir or site.cwd
     files = site.folder / "files"
     if files.is_dir():
@@ -169,7 +169,7 @@ def _mounted(site: Site, placed: Placed, mount: Mount, volume: Volume) -> tuple[
 def _ref_files(site: Site, placed: Placed, name: str, source: RefFiles) -> Path:
     keys = site.references.get((source.kind, source.name))
     if keys is None and not source.optional:
-        raise podenv.Unresolved(f"{source.kind} {source.name} (volume {name})")
+        raise container_env.Unresolved(f"{source.kind} {source.name} (volume {name})")
     folder = _within(site.folder / "volumes" / placed.uid, name)
     folder.mkdir(parents=True, exist_ok=True)
     for key, path in (source.items or {key: key for key in keys or {}}).items():

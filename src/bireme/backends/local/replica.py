@@ -12,20 +12,20 @@ from collections.abc import Callable
 from bireme import errors
 from bireme.backends.local import cgroups, processes, programs
 from bireme.backends.local.cgroups import Cgroups, Group
-from bireme.backends.local.entries import Ended, Entry, Gone, Over, Ran
+from bireme.backends.local.journal_entries import Ended, Entry, Gone, Over, Ran
 from bireme.backends.local.launch import Launcher
+from bireme.backends.local.log_pump import Pump, Sink, drain
 from bireme.backends.local.processes import NotStarted, Output, Process, Program
 from bireme.backends.local.programs import Placed, Site
-from bireme.backends.local.pump import Pump, Sink, drain
-from bireme.core import podenv, podlife
-from bireme.core.podlife import ContainerState, InPlace, Life
+from bireme.core.replicas import container_env, kubelet
+from bireme.core.replicas.kubelet import ContainerState, InPlace, Life
 from bireme.model.pods import Container
 from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
-from bireme.runs import files
 from bireme.runs.journal import Backlog
-from bireme.runs.logs import LogSettings, LogWriter
-from bireme.runtime.terminal import TERMINAL
+from bireme.runs.logs.log_writer import LogSettings, LogWriter
+from bireme.runs.storage import files
+from bireme.runtime.rank.stdin_terminal import TERMINAL
 
 _TRY_AGAIN = 1.0
 """Seconds until a container is tried again that could not be started for lack of room on the disk."""
@@ -148,7 +148,7 @@ class ReplicaRun:
         policy = InPlace.NEVER
         if start.restarts_in_place:
             policy = InPlace.ALWAYS if start.restarts_always else InPlace.ON_FAILURE
-        self._life = podlife.decide(start.pod, policy, start.main, self._states, time.monotonic())
+        self._life = kubelet.decide(start.pod, policy, start.main, self._states, time.monotonic())
         if self._life.phase.is_final:
             self._note(
                 Over(
@@ -181,7 +181,7 @@ class ReplicaRun:
             )
             output = Output(pumps[0].write_end, pumps[1].write_end, self._stdin(container))
             process = await self._launcher.launch(program, output, self._label)
-        except (NotStarted, podenv.Unresolved, OSError, ValueError, errors.BiremeError) as error:
+        except (NotStarted, container_env.Unresolved, OSError, ValueError, errors.BiremeError) as error:
             if sink is not None:
                 sink.close()
             return self._not_started(error)
@@ -190,7 +190,7 @@ class ReplicaRun:
                 pump.started()
         now = time.time()
         self._running[container.name] = process
-        self._states[container.name] = podlife.started(
+        self._states[container.name] = kubelet.started(
             self._states.get(container.name, ContainerState()), time.monotonic()
         )
         ticks = processes.start_time(process.pid)
@@ -221,7 +221,7 @@ class ReplicaRun:
         self._explain(container, code, group)
         code = 137 if code == EVICTED else code
         del self._running[container.name]
-        self._states[container.name] = podlife.ended(self._states[container.name], code, time.monotonic())
+        self._states[container.name] = kubelet.ended(self._states[container.name], code, time.monotonic())
         self._note(Ended(self.placed.uid, container.name, code, now, self._reason, self._message))
         self._woken.set()
         self._changed()

@@ -7,9 +7,10 @@ import os
 import sys
 from typing import Any, Dict, Sequence
 
-from ..reporting import to_json
+from ..rank.rank_report import to_json
 from ..script.complaints import Complaint
-from . import arrays, loading
+from . import loading
+from .state import arrays
 
 BAD, NO_TORCH = 2, 3
 """Exit statuses: what was asked for cannot be done; another interpreter may have torch."""

@@ -10,11 +10,12 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 from ..script import notes
 from ..script.complaints import Complaint, Passing
-from . import choosing, keeping, layout, places, reading
-from .agreeing import Alone
-from .folders import Folder
-from .layout import Head
-from .reading import Shelf
+from . import checkpoint_reader, manager, selection
+from .checkpoint_reader import Shelf
+from .consensus import Alone
+from .storage import checkpoint_format, locations
+from .storage.checkpoint_format import Head
+from .storage.folder_store import Folder
 from .values import Found, Owner, Torn, Unreadable
 
 _AT_STEP = re.compile(r"(.+)@([0-9]{1,18})")
@@ -45,7 +46,7 @@ def load(source: Union[str, os.PathLike[str]]) -> Loaded:
     problems: List[str] = []
     steps: List[int] = []
     try:
-        for found, head in reading.newest_first(shelf):
+        for found, head in checkpoint_reader.newest_first(shelf):
             if step not in (None, found.step):
                 steps += [found.step] if head is not None else []
                 continue
@@ -69,8 +70,8 @@ def _loaded(shelf: Shelf, found: Found, problems: List[str]) -> Optional[Loaded]
     with shelf.hold(found.name):
         try:
             if not why:
-                opened = choosing.found_whole(shelf, found.name, Owner(""), Alone())
-                parts = keeping.restored(shelf, opened, {}).values
+                opened = selection.found_whole(shelf, found.name, Owner(""), Alone())
+                parts = manager.restored(shelf, opened, {}).values
                 is_sharded = any(sheet.chunks for sheet in opened.sheets.values())
                 return Loaded(parts, opened.head, shelf.where, is_sharded)
         except (Torn, Unreadable) as error:
@@ -87,12 +88,12 @@ def _found(text: str) -> Tuple[Shelf, Optional[int]]:
         return _in_bucket(where, step)
     where = os.path.expanduser(where)
     if os.path.isdir(where):
-        if os.path.exists(os.path.join(where, layout.HEAD)):
+        if os.path.exists(os.path.join(where, checkpoint_format.HEAD)):
             parent, name = os.path.split(os.path.abspath(where))
             return _One(Folder(parent), name), step
         if not Folder(where).names():
             where = notes.checkpoints(where)  # a run's directory, perhaps
-        shelf: Shelf = places.store(where).snapshot()
+        shelf: Shelf = locations.store(where).snapshot()
         return shelf, step
     if os.sep in where:
         raise Complaint(f"there is no folder {where}", "give a job, a folder, or s3://bucket/prefix")
@@ -107,10 +108,10 @@ def _split(text: str) -> Tuple[str, Optional[int]]:
 
 def _in_bucket(where: str, step: Optional[int]) -> Tuple[Shelf, Optional[int]]:
     parent, _, last = where.rstrip("/").rpartition("/")
-    of_name = layout.step_of(last)
+    of_name = checkpoint_format.step_of(last)
     if of_name is None:
-        return places.store(where).snapshot(), step
-    shelf: Shelf = places.store(parent).snapshot()
+        return locations.store(where).snapshot(), step
+    shelf: Shelf = locations.store(parent).snapshot()
     # Objects are stored under a name that no other save of the step has, and listed under the plain one.
     return (_One(shelf, last), step) if last in shelf.names() else (shelf, of_name)
 
@@ -143,10 +144,10 @@ class _One:
         self._shelf, self._stored = shelf, stored
 
     def names(self) -> List[str]:
-        step = layout.step_of(self._stored) or 0
+        step = checkpoint_format.step_of(self._stored) or 0
         with contextlib.suppress(Torn, Unreadable, ValueError, KeyError, TypeError):
-            step = layout.read_head(self._shelf.read(self._stored, layout.HEAD)).step
-        return [layout.name_of(step)]
+            step = checkpoint_format.read_head(self._shelf.read(self._stored, checkpoint_format.HEAD)).step
+        return [checkpoint_format.name_of(step)]
 
     def read(self, name: str, file: str) -> bytes:
         return self._shelf.read(self._stored, file)

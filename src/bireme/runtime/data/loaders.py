@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Optional, Sequence
 
 from ..script.complaints import Complaint
-from .ordering import derived
-from .walking import Way
+from .epoch_order import derived
+from .walks import Way
 
 Torch = Any  # torch's classes: imported by the script, never here
 

@@ -10,7 +10,7 @@ import random
 import sys
 from typing import Any, Callable, Dict, Iterator, TypeVar, Union
 
-from .ordering import derived
+from .epoch_order import derived
 
 Item = TypeVar("Item")
 

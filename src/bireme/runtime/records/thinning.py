@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Tuple
 
-from .layout import Scalars, Text
+from .record_format import Scalars, Text
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 _SHARE = 500

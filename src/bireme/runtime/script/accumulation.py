@@ -6,7 +6,7 @@ import sys
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from ..checkpoints.values import Restored
-from .places import Place
+from .rank_env import Place
 
 _NAME = "gradients"
 
@@ -25,7 +25,7 @@ class Accumulation:
     def watch(self) -> None:
         """From now on steps of optimizers are noticed."""
         if "torch" in sys.modules:
-            from ..checkpoints import gradients
+            from ..checkpoints.state import gradients
 
             gradients.watch()
             self._is_sure = True
@@ -60,7 +60,7 @@ class Accumulation:
         """What a rank saves of it as its own."""
         if "torch" not in sys.modules:
             return {}
-        from ..checkpoints import gradients
+        from ..checkpoints.state import gradients
 
         found, unsaved = gradients.capture(parts)
         if unsaved and self._is_sure and not self._has_told:
@@ -73,6 +73,6 @@ class Accumulation:
         return {_NAME: found} if found else {}
 
     def _put(self, parts: Mapping[str, Any], saved: Any) -> None:
-        from ..checkpoints import gradients
+        from ..checkpoints.state import gradients
 
         gradients.put(parts, saved)

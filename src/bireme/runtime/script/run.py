@@ -23,21 +23,21 @@ from typing import (
 )
 
 from ..checkpoints.values import Owner, Restored
-from ..records.writing import Recorder
-from . import devices, notes, randomness
+from ..records.recorder import Recorder
+from . import devices, notes, random_states
 from .accumulation import Accumulation
-from .boards import board
 from .complaints import Complaint, NotFinite, mistaken
-from .leaving import Leaving
-from .places import Place
-from .settings import Settings, origin
-from .timing import Timetable, interval, whole
+from .graceful_stop import Leaving
+from .rank_env import Place
+from .run_settings import Settings, origin
+from .save_schedule import Timetable, interval, whole
+from .step_agreement import board
 
 if TYPE_CHECKING:  # imported when they are used: a script that only reports does not wait for them
-    from ..checkpoints.keeping import Checkpoints
-    from ..data.ordering import Position
-    from ..data.stepping import Shard, Steps
-    from .echoing import Echo
+    from ..checkpoints.manager import Checkpoints
+    from ..data.epoch_order import Position
+    from ..data.step_iterator import Shard, Steps
+    from .echo import Echo
 
 TOTAL = "total_steps"
 """The parameter from which `bireme ps` knows how far a run is; a loop of its own may give it, too."""
@@ -180,7 +180,7 @@ class Run:
         self._timetable.goes_on_after(found.step)
         self._accumulation.came_back(parts, found, self.place)
         if "random" in found.own:
-            randomness.put(found.own["random"])
+            random_states.put(found.own["random"])
         if self.rank == 0:
             self._tell(f"goes on after step {found.step}, from {found.name}")
         return Start(found.step + 1, found.values)
@@ -214,7 +214,7 @@ class Run:
         if not self.place.trains:
             return
         self._recorder.look_after()
-        own: Dict[str, Any] = {"random": randomness.capture()}
+        own: Dict[str, Any] = {"random": random_states.capture()}
         if self._walk is not None:
             own["position"] = self._walk.position.state()
             own["seed"] = self._settings.seed
@@ -236,13 +236,13 @@ class Run:
         leaves alone what is known of the training. `data` is a torch DataLoader, a sequence of batches, or
         what `shard` gave. A loader that shuffles keeps doing so; it needs no DistributedSampler.
         """
-        from ..data import stepping
-        from ..data.ordering import Position
+        from ..data import step_iterator
+        from ..data.epoch_order import Position
 
         is_training = start is not None or (self._walk is None and self._restored is None)
         here = Position() if start is None else self._position()
         first = 0 if start is None else whole(start)
-        made = stepping.Steps(data, self.place, first, here, epochs, self._settings.seed)
+        made = step_iterator.Steps(data, self.place, first, here, epochs, self._settings.seed)
         if is_training:
             self._warn_of_repetition(first)
             self._walk = self._steps = made
@@ -254,7 +254,7 @@ class Run:
             )
         if start is not None and self._restored is not None and "random" in self._restored.own:
             # What was drawn since `restore` must not change what comes: the loop goes on where it was saved.
-            randomness.put(self._restored.own["random"])
+            random_states.put(self._restored.own["random"])
         if start is not None:
             self._accumulation.put_back()
         return iter(made)
@@ -265,11 +265,11 @@ class Run:
         With what `restore` gave as `start`, a loop over it goes on where it was; otherwise, as for an
         evaluation, it begins at the beginning. `run.steps(run.shard(data), start=start)` counts the steps.
         """
-        from ..data import stepping
-        from ..data.ordering import Position
+        from ..data import step_iterator
+        from ..data.epoch_order import Position
 
         here = Position() if start is None else self._position()
-        made = stepping.shard(data, self.place, here, self._settings.seed, shuffle)
+        made = step_iterator.shard(data, self.place, here, self._settings.seed, shuffle)
         if start is not None:
             self._walk = made
         return made
@@ -332,7 +332,7 @@ class Run:
         return self._checkpoints
 
     def _opened(self, where: str) -> Checkpoints:
-        from ..checkpoints.keeping import Checkpoints
+        from ..checkpoints.manager import Checkpoints
 
         place = self.place
         # What does not train has no part in what the ranks do together.
@@ -368,9 +368,9 @@ class Run:
         return found
 
     def _position(self) -> Position:
-        from . import resuming
+        from . import resume_position
 
-        return resuming.position(self._restored, self.place, self._settings.seed, self._tell)
+        return resume_position.position(self._restored, self.place, self._settings.seed, self._tell)
 
     def _warn_of_repetition(self, first: int) -> None:
         if self._steps is not None and first < self._steps.step:
@@ -389,7 +389,7 @@ class Run:
 
 
 def _echo(metrics: str, place: Place, recorder: Recorder) -> Echo:
-    from .echoing import Echo
+    from .echo import Echo
 
     echo = Echo(metrics, place, lambda: recorder.path)
     echo.start()

@@ -1,0 +1,1 @@
+"""A Kubernetes API client: access, requests, watches, exec."""

@@ -1,0 +1,247 @@
+"""Which objects of a resource are there now: a cache kept current by list and watch.
+
+What is known of an object never becomes older: versions are compared, and what was deleted does not come
+back. Only a change wakes the caller: a stale list, a repeated event or the echo of an own write does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Generic, Protocol, TypeVar
+
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.decoding import Bookmark
+from bireme.backends.kubernetes.client.error_hints import explained
+from bireme.errors import BiremeError
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 300
+"""A watch lasts between this and twice this, so that watches do not all end together."""
+FIRST_WAIT = 0.1
+LONGEST_WAIT = 30.0
+REFUSED_WAIT = 10.0
+"""At most between two tries of a resource that is not served, or that we may not see."""
+REFUSED = frozenset({401, 403, 404})
+MOST_GONE = 20_000
+FOR_GOOD = sys.maxsize
+
+
+class HasMeta(Protocol):
+    """What the cache reads of an object's metadata."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resourceVersion(self) -> str: ...
+
+
+class Kept(Protocol):
+    """What can be kept in a cache."""
+
+    @property
+    def metadata(self) -> HasMeta: ...
+
+
+T = TypeVar("T", bound=Kept)
+Key = tuple[str, str]
+
+
+class Cache(Generic[T]):
+    """The objects of one resource by namespace and name.
+
+    `changed` is called with what was known and what is known now, each None if there is nothing; own writes
+    (`learn`, `forget`) included, because their answers may hold the changes of others as well.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        type: type[T],
+        changed: Callable[[T | None, T | None], None],
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> None:
+        self._api = api
+        self._path = path
+        self._type = type
+        self._changed = changed
+        self._selectors = {"labelSelector": labels, "fieldSelector": fields}
+        self._objects: dict[Key, T] = {}
+        self.objects: Mapping[Key, T] = MappingProxyType(self._objects)
+        self._gone: dict[str, int] = {}
+        """The uid of what was deleted, and the version below which nothing about it is believed."""
+        self._version = ""
+        self._listed = False
+        self._news = asyncio.Event()
+        self.trouble: ApiError | BiremeError | None = None
+        """Why the cache may be out of date, or None."""
+
+    async def run(self) -> None:
+        """Lists and watches until it is cancelled."""
+        failures = 0
+        clock = asyncio.get_running_loop().time
+        while True:
+            began = clock()
+            try:
+                if not self._version:
+                    await self._list()
+                    failures = 0
+                heard = await self._follow()
+                if heard or clock() - began > 1.0:
+                    failures = 0
+                    continue
+            except (ApiError, BiremeError) as error:  # the latter of a login that failed
+                self._failed(error, failures)
+            failures += 1
+            await asyncio.sleep(self._wait(failures))
+
+    async def synced(self) -> None:
+        """Waits until the objects have been listed once.
+
+        Raises the explained error while the server does not serve the resource, or does not let us see it. It
+        is looked for again every ten seconds all the same: whoever expects a change may wait once more.
+        """
+        while not self._listed:
+            if self.trouble is not None and _refused(self.trouble):
+                raise explained(self.trouble)
+            self._news.clear()
+            await self._news.wait()
+
+    def is_at(self, version: str) -> bool:
+        """Whether everything is known that happened up to a version."""
+        return _number(self._version) >= _number(version)
+
+    def learn(self, one: T) -> None:
+        """Takes in the answer to our own write, so that nothing is decided on an older view."""
+        self._put(one)
+
+    def forget(self, one: T) -> None:
+        """Takes in that our own delete took effect at once: later news of that uid is not believed."""
+        self._bury(one.metadata.uid, FOR_GOOD)
+        self._remove(one, FOR_GOOD)
+
+    async def _list(self) -> None:
+        # Without a version, which asks for what is true now. What a server has at hand (version 0) may be
+        # older than what others know already: than a status, for example, that tells of objects it lacks.
+        listing = await self._api.listing(self._path, self._type, **self._selectors)
+        seen = set()
+        for one in listing.items:
+            seen.add(_key(one))
+            self._put(one)
+        at = _number(listing.version)
+        for key in [key for key in self._objects if key not in seen]:
+            # What is newer than the list was learned while it was on its way.
+            self._remove(self._objects[key], at)
+        self._version = listing.version
+        self._listed = True
+        self._well()
+
+    async def _follow(self) -> int:
+        """Watches until the server ends it, and says how often something was heard."""
+        heard = 0
+        events = self._api.events(
+            self._path,
+            self._type,
+            resourceVersion=self._version,
+            allowWatchBookmarks="true",
+            timeoutSeconds=str(int(WATCH_SECONDS * (1 + random.random()))),
+            **self._selectors,
+        )
+        async for event in events:
+            heard += 1
+            if self.trouble is not None:
+                self._well()
+            if isinstance(event, Bookmark):
+                self._version = event.version
+                continue
+            one = event.object
+            if event.type == "DELETED":
+                version = _number(one.metadata.resourceVersion)
+                self._bury(one.metadata.uid, version)
+                self._remove(one, version)
+            else:
+                self._put(one)
+            self._version = one.metadata.resourceVersion
+        return heard
+
+    def _put(self, one: T) -> None:
+        version = _number(one.metadata.resourceVersion)
+        if version <= self._gone.get(one.metadata.uid, -1):
+            return
+        key = _key(one)
+        known = self._objects.get(key)
+        if known is not None:
+            # True of another uid as well: it is then the predecessor of the one we know.
+            if version <= _number(known.metadata.resourceVersion):
+                return
+            if known.metadata.uid != one.metadata.uid:
+                self._bury(known.metadata.uid, version)
+                self._remove(known, version)
+                known = None
+        self._objects[key] = one
+        self._changed(known, one)
+
+    def _remove(self, one: T, version: int) -> None:
+        """Removes the object if it is still the one meant, and no newer than its end.
+
+        It can be newer: labels that left the selector and came back are a deletion for the watch alone.
+        """
+        known = self._objects.get(_key(one))
+        if known is None or known.metadata.uid != one.metadata.uid:
+            return
+        if _number(known.metadata.resourceVersion) <= version:
+            self._bury(one.metadata.uid, version)
+            del self._objects[_key(one)]
+            self._changed(known, None)
+
+    def _bury(self, uid: str, version: int) -> None:
+        self._gone[uid] = max(version, self._gone.pop(uid, -1))
+        if len(self._gone) > MOST_GONE:
+            # The oldest half: long past every event or answer that could still be on its way.
+            for old in list(self._gone)[: MOST_GONE // 2]:
+                del self._gone[old]
+
+    def _well(self) -> None:
+        self.trouble = None
+        self._news.set()
+
+    def _failed(self, error: ApiError | BiremeError, failures: int) -> None:
+        if isinstance(error, ApiError) and error.status == 410:
+            # The server no longer knows what happened since our version. A new list tells what is true now.
+            self._version = ""
+            return
+        self.trouble = error
+        self._news.set()
+        if failures in (0, 5) or failures % 100 == 0:
+            log.warning("Watching fails and is tried again: %s", error, extra={"path": self._path})
+
+    def _wait(self, failures: int) -> float:
+        if self.trouble is not None and _refused(self.trouble):
+            # Soon at first: a kind that is just being installed is served within a second.
+            return min(REFUSED_WAIT, 0.25 * 2.0 ** min(failures, 20))
+        return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures, 20)) * (0.5 + random.random() / 2)
+
+
+def _refused(trouble: ApiError | BiremeError) -> bool:
+    return isinstance(trouble, BiremeError) or trouble.status in REFUSED
+
+
+def _key(one: Kept) -> Key:
+    return one.metadata.namespace, one.metadata.name
+
+
+def _number(version: str) -> int:
+    """The versions of one server are comparable as integers; one that is no number counts as the oldest."""
+    return int(version) if version.isdecimal() else 0

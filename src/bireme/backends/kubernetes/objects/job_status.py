@@ -1,0 +1,138 @@
+"""How is a status written in a cluster: conditions as the Kubeflow kinds have them, our memory beside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects.api_types import seconds
+from bireme.model.job import Job, Kind, Role
+from bireme.model.status import Condition, ConditionType, Counts, Status
+
+WAITING = "Waiting"
+"""A condition beyond the contract's, last in the list while a job cannot go on; its message says why."""
+
+_SELECTABLE = (Kind.PYTORCH, Kind.PADDLE, Kind.JAX)
+"""The kinds that can be scaled from outside, for which the selector of a role's pods is told."""
+_KNOWN = frozenset(str(one) for one in ConditionType)
+_TOLD = ("conditions", "replicas", "started", "completed")
+"""The parts of our memory that stand in the contract's own fields."""
+
+
+class _Condition(Struct, frozen=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    lastUpdateTime: str | None = None
+    lastTransitionTime: str | None = None
+
+
+class _Counts(Struct, frozen=True, omit_defaults=True):
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    selector: str = ""
+
+
+class _Status(Struct, frozen=True, omit_defaults=True):
+    # Go writes what is empty as null, and Kubeflow's operators do.
+    conditions: tuple[_Condition, ...] | None = ()
+    replicaStatuses: dict[str, _Counts | None] | None = {}
+    startTime: str | None = None
+    completionTime: str | None = None
+    lastReconcileTime: str | None = None
+    bireme: dict[str, Any] | None = {}  # Any: a part of Status as JSON
+
+
+_decoder = msgspec.json.Decoder(_Status)
+
+
+def written(job: Job, status: Status, now: float) -> dict[str, Any]:
+    """The status as the API keeps it."""
+    memory: dict[str, Any] = msgspec.to_builtins(status)
+    shown = _Status(
+        conditions=(*map(_condition, status.conditions), *_waiting(job, status, now)),
+        replicaStatuses={
+            role.type: _counts(job, role, status.replicas.get(role.type, Counts())) for role in job.roles
+        },
+        startTime=timestamp(status.started),
+        completionTime=timestamp(status.completed),
+        lastReconcileTime=timestamp(now),
+        bireme={name: value for name, value in memory.items() if name not in _TOLD},
+    )
+    built: dict[str, Any] = msgspec.to_builtins(shown)
+    return built
+
+
+def read(raw: bytes | msgspec.Raw) -> Status:
+    """The status that was kept; empty bytes mean none."""
+    if not bytes(raw):
+        return Status()
+    found = _decoder.decode(raw)
+    memory = msgspec.convert(found.bireme or {}, Status)
+    return msgspec.structs.replace(
+        memory,
+        conditions=tuple(_remembered(one) for one in found.conditions or () if one.type in _KNOWN),
+        replicas={
+            type: Counts(one.active, one.succeeded, one.failed)
+            for type, one in (found.replicaStatuses or {}).items()
+            if one is not None
+        },
+        started=seconds(found.startTime),
+        completed=seconds(found.completionTime),
+    )
+
+
+def is_ours(raw: bytes | msgspec.Raw) -> bool:
+    """Whether our own operator wrote a status, and so carries the job on."""
+    try:
+        return bool(bytes(raw)) and bool(_decoder.decode(raw).bireme)
+    except (msgspec.MsgspecError, ValueError):
+        return False
+
+
+def timestamp(time: float | None) -> str | None:
+    """A time as the API writes it, in whole seconds."""
+    return None if time is None else datetime.fromtimestamp(int(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _condition(one: Condition) -> _Condition:
+    return _Condition(
+        one.type,
+        "True" if one.status else "False",
+        one.reason,
+        one.message,
+        timestamp(one.updated),
+        timestamp(one.changed),
+    )
+
+
+def _remembered(one: _Condition) -> Condition:
+    return Condition(
+        ConditionType(one.type),
+        one.status == "True",
+        one.reason,
+        one.message,
+        seconds(one.lastUpdateTime) or 0.0,
+        seconds(one.lastTransitionTime) or 0.0,
+    )
+
+
+def _waiting(job: Job, status: Status, now: float) -> tuple[_Condition, ...]:
+    why = status.waiting or status.trouble
+    if not why or status.phase.is_final:
+        return ()
+    return (_Condition(WAITING, "True", f"{job.kind}{WAITING}", why, timestamp(now), timestamp(now)),)
+
+
+def _counts(job: Job, role: Role, counts: Counts) -> _Counts:
+    selector = ""
+    if job.kind in _SELECTABLE:
+        chosen = {**labels.selector(job), labels.REPLICA_TYPE: role.name}
+        selector = ",".join(f"{name}={value}" for name, value in sorted(chosen.items()))
+    return _Counts(counts.active, counts.succeeded, counts.failed, selector)

@@ -1,0 +1,144 @@
+"""What does an MPIJob need beside its pods: files for MPI, the right to start commands in workers, keys."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from bireme.backends.kubernetes.objects import labels, mpi_pods, ssh_keys
+from bireme.backends.kubernetes.objects.raw import Object
+from bireme.kinds.mpi_launch import AGENT
+from bireme.kinds.mpi_spec import uses_agent
+from bireme.model.decisions import File
+from bireme.model.job import Job, Kind
+from bireme.runtime.mpi import kubexec
+
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+def supports(job: Job, files: Iterable[File], workers: Iterable[str] = (), account: str = "") -> list[Object]:
+    """The objects that must be there before the pods, in this order; none for the other kinds.
+
+    `workers` are the pods of the job's own in which its launcher may start commands. `account` is the
+    ServiceAccount that the launcher's template names (`mpipods.named_account`): it is the user's, so it is
+    given the rights but never made. Keys are random: a Secret that exists stays as it is.
+    """
+    if job.kind is not Kind.MPI:
+        return []
+    if not uses_agent(job):
+        return [ssh_secret(job, _keys(job.uid, job.name)), _config(job, files)]
+    own = [] if account else [_own_account(job)]
+    return [*own, launcher_role(job, workers), _binding(job, account), _config(job, files)]
+
+
+def grants(job: Job) -> bool:
+    """Whether the job's launcher is given rights of its own."""
+    return job.kind is Kind.MPI and uses_agent(job)
+
+
+def launcher_role(job: Job, workers: Iterable[str]) -> Object:
+    """The rights of a launcher: to look at the workers that there are, and to start commands in them.
+
+    A right goes by the name of a pod, and a name can be taken by another pod. So only workers that exist
+    and are the job's own are named, and one that goes is taken out.
+    """
+    names = sorted(workers)
+    rules: list[Object] = []
+    if names:  # An empty list of names would mean all.
+        core: Object = {"apiGroups": [""], "resourceNames": names}
+        # A WebSocket begins with a GET: servers before 1.35 ask for the right to get, later ones to create.
+        rules = [
+            {**core, "resources": ["pods"], "verbs": ["get"]},
+            {**core, "resources": ["pods/exec"], "verbs": ["create", "get"]},
+        ]
+    return {
+        "apiVersion": RBAC,
+        "kind": "Role",
+        "metadata": _metadata(job, mpi_pods.launcher_name(job)),
+        "rules": rules,
+    }
+
+
+def ssh_secret(job: Job, pair: ssh_keys.KeyPair) -> Object:
+    """The Secret with the keys of a job."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata(job, mpi_pods.secret_name(job)),
+        "type": "kubernetes.io/ssh-auth",
+        "stringData": {"ssh-privatekey": pair.private, "ssh-publickey": pair.public},
+    }
+
+
+def agent_script(container: str) -> str:
+    """The text of `/etc/mpi/kubexec.sh`, which mpirun and horovodrun call in place of ssh."""
+    return f"""\
+#!/bin/sh
+# Starts a command in a worker: kubexec.sh [ssh options] WORKER COMMAND...
+if ! command -v python3 >/dev/null 2>&1; then
+  echo "bireme: the launcher's image has no python3, which starts the ranks in the workers;" \\
+    "add it to the image (3.9 or later), or use one with ssh and an MPIJob of kubeflow.org/v2beta1" >&2
+  exit 127
+fi
+exec python3 -S -E {mpi_pods.FOLDER}/{mpi_pods.PROGRAMS[0]} {container} "$@"
+"""
+
+
+# A process makes the keys of a job once, however often it looks whether they are there.
+@functools.lru_cache(maxsize=1024)
+def _keys(uid: str, name: str) -> ssh_keys.KeyPair:
+    return ssh_keys.pair(os.urandom(ssh_keys.ENTROPY), name)
+
+
+def _config(job: Job, files: Iterable[File]) -> Object:
+    data = {_name(one.path): one.text for one in files}
+    if uses_agent(job):
+        worker = job.role("worker")
+        # Without workers nobody calls it.
+        container = worker.main if worker is not None else job.roles[0].main
+        data[_name(AGENT)] = agent_script(container)
+        data |= _programs()
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(job, mpi_pods.config_name(job)),
+        "data": data,
+    }
+
+
+@functools.cache
+def _programs() -> dict[str, str]:
+    folder = Path(kubexec.__file__).parent
+    return {name: (folder / name).read_text(encoding="utf-8") for name in mpi_pods.PROGRAMS}
+
+
+def _own_account(job: Job) -> Object:
+    name = mpi_pods.launcher_name(job)
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(job, name)}
+
+
+def _binding(job: Job, account: str) -> Object:
+    name = mpi_pods.launcher_name(job)
+    subject = {"kind": "ServiceAccount", "name": account or name, "namespace": job.namespace}
+    return {
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": _metadata(job, name),
+        "subjects": [subject],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+    }
+
+
+def _metadata(job: Job, name: str) -> Object:
+    return {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": {"app": job.name},
+        "ownerReferences": [labels.owner(job)],
+    }
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

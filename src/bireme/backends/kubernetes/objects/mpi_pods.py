@@ -1,0 +1,123 @@
+"""What do the pods of an MPIJob have that no others have: files of MPI, keys, names, idle workers."""
+
+from __future__ import annotations
+
+from bireme.backends.kubernetes.objects.raw import Object, Template, items, table
+from bireme.kinds import mpi
+from bireme.kinds.mpi_launch import AGENT, DISCOVERY, HOSTFILE
+from bireme.kinds.mpi_spec import V2BETA1, options, uses_agent
+from bireme.model.job import Job, Role
+
+FOLDER = "/etc/mpi"
+PROGRAMS = ("kubexec.py", "execsocket.py")
+"""What the agent runs: the first, which uses the second."""
+CONFIG_VOLUME = "mpi-job-config"
+KEY_VOLUME = "ssh-auth"
+USUAL_KEY_PATH = "/root/.ssh"
+USUAL_DOMAIN = "cluster.local"
+
+_SLEEP: Object = {"command": ["sleep"], "args": ["365d"]}
+_SSH_SERVER: Object = {"command": ["/usr/sbin/sshd", "-De"]}
+_KEYS = {"id_rsa": "ssh-privatekey", "id_rsa.pub": "ssh-publickey", "authorized_keys": "ssh-publickey"}
+
+
+def config_name(job: Job) -> str:
+    return f"{job.name}-config"
+
+
+def secret_name(job: Job) -> str:
+    return f"{job.name}-ssh"
+
+
+def launcher_name(job: Job) -> str:
+    """What the launcher's rights are called, and its service account unless its template names one."""
+    return f"{job.name}-launcher"
+
+
+def named_account(template: Template) -> str:
+    """The service account that the launcher's template names; empty where it names none."""
+    spec = table(template, "spec")
+    return str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
+
+
+def prepared(job: Job, role: Role, spec: Object, name: str, domain: str) -> Object:
+    """The spec of an MPI pod, given the one that any kind would have."""
+    spec = dict(spec)
+    is_launcher = role.name == "launcher"
+    if not is_launcher:
+        spec = _idle(job, role, spec)
+    if is_launcher and uses_agent(job):
+        spec["serviceAccountName"] = named_account({"spec": spec}) or launcher_name(job)
+    if files := _files(job, is_launcher=is_launcher):
+        volume: Object = {"name": CONFIG_VOLUME, "configMap": {"name": config_name(job), "items": files}}
+        spec = _mounted(spec, role, volume, FOLDER)
+    if job.api_version != V2BETA1:
+        return spec
+    if not uses_agent(job):
+        path = options(job).ssh_auth_mount_path or USUAL_KEY_PATH
+        spec = _mounted(spec, role, _key_volume(job, path), path)
+    return spec | {"hostname": name} | _names(job, spec, domain)
+
+
+def _files(job: Job, *, is_launcher: bool) -> list[Object]:
+    if not is_launcher:
+        # Nobody calls it there, but Open MPI does not start where it is told of an agent that is missing.
+        return [_item(AGENT, 0o555)] if uses_agent(job) else []
+    shared = [_item(HOSTFILE, 0o444), _item(DISCOVERY, 0o555)]
+    if not uses_agent(job):
+        return shared
+    return [_item(AGENT, 0o555), *(_item(name, 0o444) for name in PROGRAMS), *shared]
+
+
+def _item(path: str, mode: int) -> Object:
+    name = path.rpartition("/")[2]
+    return {"key": name, "path": name, "mode": mode}
+
+
+def _key_volume(job: Job, path: str) -> Object:
+    files = [{"key": key, "path": name} for name, key in _KEYS.items()]
+    secret: Object = {"secretName": secret_name(job), "items": files}
+    if path == USUAL_KEY_PATH:
+        # ssh refuses a private key that others may read; elsewhere its owner is not root, who owns the file.
+        secret["defaultMode"] = 0o600
+    return {"name": KEY_VOLUME, "secret": secret}
+
+
+def _mounted(spec: Object, role: Role, volume: Object, path: str) -> Object:
+    mount: Object = {"name": volume["name"], "mountPath": path}
+    containers = [
+        {**one, "volumeMounts": [*items(one, "volumeMounts"), mount]} if one.get("name") == role.main else one
+        for one in items(spec, "containers")
+    ]
+    return {**spec, "containers": containers, "volumes": [*items(spec, "volumes"), volume]}
+
+
+def _idle(job: Job, role: Role, spec: Object) -> Object:
+    """A worker that is given nothing to run waits for the launcher to start commands in it."""
+    if uses_agent(job):
+        waits = mpi.idles(job, role) if job.api_version == V2BETA1 else not role.container.command
+        program = _SLEEP if waits else None
+    else:
+        program = None if role.container.command or role.container.args else _SSH_SERVER
+    if program is None:
+        return spec
+    containers = [
+        {**{key: value for key, value in one.items() if key != "args"}, **program}
+        if one.get("name") == role.main
+        else one
+        for one in items(spec, "containers")
+    ]
+    spec = {**spec, "containers": containers}
+    if program is _SLEEP and len(containers) == 1 and spec.get("terminationGracePeriodSeconds") is None:
+        # `sleep` as the first process ignores SIGTERM, and nothing else in the pod is told: waiting is idle.
+        spec["terminationGracePeriodSeconds"] = 1
+    return spec
+
+
+def _names(job: Job, spec: Object, domain: str) -> Object:
+    """The names under which pods of v2beta1 reach each other, short and whole."""
+    config = table(spec, "dnsConfig")
+    search = f"{job.name}.{job.namespace}.svc.{domain or USUAL_DOMAIN}"
+    searches = config.get("searches") or []
+    network: Object = {"dnsPolicy": "ClusterFirstWithHostNet"} if spec.get("hostNetwork") else {}
+    return {"subdomain": job.name, "dnsConfig": {**config, "searches": [*searches, search]}, **network}

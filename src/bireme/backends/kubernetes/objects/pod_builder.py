@@ -1,0 +1,160 @@
+"""What does the pod of a replica look like: its raw template, and what the contract adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from bireme import kinds
+from bireme.backends.kubernetes.objects import labels, mpi_pods, pod_groups, tolerations
+from bireme.backends.kubernetes.objects.raw import Object, Template, items, table
+from bireme.kinds.contract import Injects
+from bireme.model.decisions import Start
+from bireme.model.job import Job, Kind, Role
+from bireme.model.pods import Container, EnvVar, FieldRef, KeyRef, RefKind, ResourceRef
+from bireme.runtime import wire
+
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""The annotation by which `kubectl logs` and `kubectl exec` choose a container."""
+ATTEMPT_VARIABLE = "BIREME_ATTEMPT"
+
+
+class Extras(Struct, frozen=True):
+    """What a pod depends on beyond its job: how the cluster is set up, and where peers are."""
+
+    domain: str = ""
+    """The cluster's domain where names carry it; empty means that the usual one is not written."""
+    gang_scheduler: str = ""
+    """`volcano`, or the name of a scheduler with the scheduler plugins; empty for none."""
+    host_aliases: dict[str, str] = {}
+    """Addresses by host name that hold in the pod whatever the cluster's DNS says."""
+
+
+def pod(job: Job, role: Role, template: Template, start: Start, extras: Extras) -> Object:
+    """The pod that a start asks for."""
+    spec = _spec(job, role, table(template, "spec"), start)
+    if job.kind is Kind.MPI:
+        spec = mpi_pods.prepared(job, role, spec, start.replica, extras.domain)
+    if extras.gang_scheduler:
+        scheduler = pod_groups.scheduler(job, str(spec.get("schedulerName") or ""), extras.gang_scheduler)
+        spec["schedulerName"] = scheduler
+    if extras.host_aliases:
+        spec["hostAliases"] = [*items(spec, "hostAliases"), *_aliases(extras.host_aliases)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(job, role, table(template, "metadata"), start, extras),
+        "spec": spec,
+    }
+
+
+def _metadata(job: Job, role: Role, written: Template, start: Start, extras: Extras) -> Object:
+    marks = {**labels.labels(job, role, start.index), labels.ATTEMPT: str(start.attempt)}
+    notes = _notes(role)
+    if extras.gang_scheduler:
+        marks |= pod_groups.pod_labels(job, extras.gang_scheduler)
+        notes |= pod_groups.pod_annotations(job, role, extras.gang_scheduler)
+    said = table(written, "annotations")
+    notes = {name: text for name, text in notes.items() if name != DEFAULT_CONTAINER or name not in said}
+    metadata: Object = {
+        "name": start.replica,
+        "namespace": job.namespace,
+        "labels": {**table(written, "labels"), **marks},
+        "ownerReferences": [labels.owner(job)],
+    }
+    if said or notes:
+        metadata["annotations"] = {**said, **notes}
+    if written.get("finalizers"):
+        metadata["finalizers"] = written["finalizers"]
+    return metadata
+
+
+def _notes(role: Role) -> dict[str, str]:
+    """Which container trains, for us and for kubectl, where that is not plain."""
+    if len(role.pod.containers) < 2:
+        return {}
+    notes = {DEFAULT_CONTAINER: role.main}
+    return notes if role.pod.containers[0].name == role.main else {labels.MAIN_CONTAINER: role.main, **notes}
+
+
+def _spec(job: Job, role: Role, written: Template, start: Start) -> Object:
+    spec = dict(written)
+    spec["restartPolicy"] = _restart_policy(start)
+    for field, declared, started in (
+        ("containers", role.pod.containers, start.pod.containers),
+        ("initContainers", role.pod.init_containers, start.pod.init_containers),
+    ):
+        raw = items(written, field)
+        if raw:
+            spec[field] = [_container(*each) for each in zip(raw, declared, started, strict=True)]
+    if spec.get("containers"):
+        spec["containers"] = [_fenced(one, job, role, start) for one in items(spec, "containers")]
+    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+        # With the usual policy a pod on its node's network asks the node's DNS, which knows no peers.
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"
+    added = tolerations.missing(role, items(written, "tolerations"))
+    if added:
+        spec["tolerations"] = [*items(written, "tolerations"), *added]
+    return spec
+
+
+def _restart_policy(start: Start) -> str:
+    if start.restarts_always:
+        return "Always"
+    return "OnFailure" if start.restarts_in_place else "Never"
+
+
+def _container(written: Template, declared: Container, started: Container) -> Object:
+    """The container as written, with the kind's port and what wiring appended to its environment."""
+    container = dict(written)
+    if container.get("command") == [""]:
+        del container["command"]
+    env = items(written, "env")
+    said = {str(one.get("name")) for one in env}
+    added = [one for one in started.env[len(declared.env) :] if not (one.weak and one.name in said)]
+    if added:
+        container["env"] = [*env, *(_variable(one) for one in added)]
+    ports = items(written, "ports")
+    known = {str(one.get("name")) for one in ports}
+    fresh = [{"name": name, "containerPort": number} for name, number in declared.ports.items()]
+    if missing := [port for port in fresh if port["name"] not in known]:
+        container["ports"] = [*ports, *missing]
+    return container
+
+
+def _fenced(container: Object, job: Job, role: Role, start: Start) -> Object:
+    """The container with the run and the attempt of its ranks, so that those of an older one can be told.
+
+    By these alone a rank on a node that nobody reaches any more loses its checkpoints to its successor. Where
+    the template says one of them, that stays: the command line gives a run a name of its own.
+    """
+    everywhere = kinds.module(job.kind).INJECTS is Injects.EVERY
+    if not everywhere and container.get("name") != role.main:
+        return container
+    said = {str(one.get("name")) for one in items(container, "env")}
+    values = {wire.MARK: f"{job.uid}/{start.attempt}", ATTEMPT_VARIABLE: str(start.attempt)}
+    added = [{"name": name, "value": value} for name, value in values.items() if name not in said]
+    return {**container, "env": [*items(container, "env"), *added]} if added else container
+
+
+def _variable(one: EnvVar) -> Object:
+    match one.source:
+        case None:
+            return {"name": one.name, "value": one.value}
+        case FieldRef(path):
+            source: Object = {"fieldRef": {"fieldPath": path}}
+        case KeyRef(kind, name, key, optional):
+            field = "configMapKeyRef" if kind is RefKind.CONFIG_MAP else "secretKeyRef"
+            source = {field: {"name": name, "key": key, "optional": optional}}
+        case ResourceRef(resource, container, divisor):
+            named = {"containerName": container} if container else {}
+            source = {"resourceFieldRef": {"resource": resource, "divisor": divisor, **named}}
+    return {"name": one.name, "valueFrom": source}
+
+
+def _aliases(hosts: Mapping[str, str]) -> list[Object]:
+    by_address: dict[str, list[str]] = {}
+    for name, address in hosts.items():
+        by_address.setdefault(address, []).append(name)
+    return [{"ip": address, "hostnames": names} for address, names in by_address.items()]

@@ -1,0 +1,1 @@
+"""What pods and nodes tell about replicas: pure functions of watched objects."""

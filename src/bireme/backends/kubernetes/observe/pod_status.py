@@ -1,0 +1,159 @@
+"""What has become of a replica: a pod, and the node it is on, as the core sees them."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects.api_types import (
+    Condition,
+    ContainerStatus,
+    Node,
+    NodeStatus,
+    Pod,
+    Terminated,
+    seconds,
+)
+from bireme.backends.kubernetes.observe import pod_diagnosis, termination_log
+from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
+
+ABANDON_AFTER = 5.0
+"""Seconds past its due end after which a pod on a lost node is given up."""
+
+READY_NODE = Node(status=NodeStatus((Condition("Ready", "True"),)))
+"""What to pass for every node where nodes may not be read: an absent one counts as lost."""
+
+
+def replica(pod: Pod, node: Node | None, now: float) -> Replica:
+    """The replica that a pod is; `node` is the one it is bound to, None where that does not exist."""
+    pod = _foreseen(pod)
+    phase = ReplicaPhase(pod.status.phase or ReplicaPhase.PENDING)
+    due = abandoned_at(pod, node)
+    role = role_of(pod)
+    trouble = pod_diagnosis.of(pod, node)
+    attempt = attempt_of(pod)
+    return Replica(
+        name=pod.metadata.name,
+        role=role,
+        index=index_of(pod, role),
+        attempt=attempt or 0,
+        uid=pod.metadata.uid,
+        phase=phase,
+        ready=_is_ready(pod) and not is_lost(pod, node),
+        stopping=pod.metadata.deletionTimestamp is not None,
+        abandoned=due is not None and now >= due,
+        restarts=_restarts(pod),
+        loss=_loss(pod, node),
+        exit_code=exit_code(pod),
+        reason=trouble.reason,
+        message=trouble.message,
+        node=pod.spec.nodeName,
+        address=pod.status.podIP,
+        told=_told(pod) if phase in (ReplicaPhase.FAILED, ReplicaPhase.SUCCEEDED) else Told(),
+        attempt_told=attempt is not None,
+    )
+
+
+def _foreseen(pod: Pod) -> Pod:
+    """The pod with the phase that it comes to when all its containers have ended and none is started again.
+
+    A kubelet tells the ends of containers at once, but the phase that follows from them a second later.
+    """
+    ends = [one.state.terminated for one in pod.status.containerStatuses]
+    codes = [one.exitCode for one in ends if one is not None]
+    if (
+        pod.status.phase != ReplicaPhase.RUNNING
+        or pod.spec.restartPolicy != "Never"
+        or not codes
+        or len(codes) != len(pod.spec.containers)
+        or any(one.restartPolicy for one in pod.spec.containers)
+    ):
+        return pod
+    phase = ReplicaPhase.FAILED if any(codes) else ReplicaPhase.SUCCEEDED
+    return replace(pod, status=replace(pod.status, phase=phase))
+
+
+def abandoned_at(pod: Pod, node: Node | None) -> float | None:
+    """When a pod that is being removed is given up, because nobody is left on its node to report its end."""
+    # The deletion time already includes the grace.
+    due = seconds(pod.metadata.deletionTimestamp)
+    return due + ABANDON_AFTER if due is not None and is_lost(pod, node) else None
+
+
+def is_lost(pod: Pod, node: Node | None) -> bool:
+    """Whether the node that the pod is bound to does not answer or does not exist."""
+    return bool(pod.spec.nodeName) and (node is None or not node.is_ready)
+
+
+def role_of(pod: Pod) -> str:
+    """The replica's role, from the labels of whichever version made the pod."""
+    said = pod.metadata.labels
+    keys = (labels.REPLICA_TYPE, labels.MPI_ROLE_TYPE, labels.JOB_ROLE)
+    return next((said[key] for key in keys if key in said), "")
+
+
+def attempt_of(pod: Pod) -> int | None:
+    """The attempt that the pod was made for; None where its label is gone, or says no number."""
+    return _number(pod.metadata.labels.get(labels.ATTEMPT, ""))
+
+
+def index_of(pod: Pod, role: str) -> int:
+    """The replica's number within its role; its name holds it wherever labels count otherwise."""
+    named = re.search(rf"-{re.escape(role)}-([0-9]+)$", pod.metadata.name) if role else None
+    return int(named.group(1)) if named else _number(pod.metadata.labels.get(labels.REPLICA_INDEX, "")) or 0
+
+
+def _number(label: str) -> int | None:
+    """The number that a label says; `int` alone would take `1_0` for one."""
+    return int(label) if label.isascii() and label.isdecimal() else None
+
+
+def exit_code(pod: Pod) -> int | None:
+    """How the main container ended last; where it did not fail, how the first that did ended."""
+    name = pod_diagnosis.main_container(pod)
+    main = _last_end(next((one for one in pod.status.containerStatuses if one.name == name), None))
+    if main is not None and (main.exitCode or pod.status.phase != ReplicaPhase.FAILED):
+        return main.exitCode
+    ends = [_last_end(one) for one in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)]
+    failed = next((one.exitCode for one in ends if one is not None and one.exitCode), None)
+    return failed if pod.status.phase == ReplicaPhase.FAILED else main.exitCode if main else None
+
+
+def _last_end(status: ContainerStatus | None) -> Terminated | None:
+    if status is None:
+        return None
+    end = status.state.terminated or status.lastState.terminated
+    # A kubelet that found no trace of a container made its exit code up.
+    return None if end is not None and end.reason == pod_diagnosis.NO_TRACE else end
+
+
+def _told(pod: Pod) -> Told:
+    name = pod_diagnosis.main_container(pod)
+    main = _last_end(next((one for one in pod.status.containerStatuses if one.name == name), None))
+    return termination_log.told(main.message) if main is not None else Told()
+
+
+def _restarts(pod: Pod) -> int:
+    """How often containers were started again, or will be as soon as the pause after a crash is over."""
+    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    return sum(one.restartCount + _is_between_starts(one) for one in statuses)
+
+
+def _is_between_starts(status: ContainerStatus) -> bool:
+    return status.state.waiting is not None and status.state.waiting.reason == "CrashLoopBackOff"
+
+
+def _is_ready(pod: Pod) -> bool:
+    condition = pod.condition("Ready")
+    return condition is not None and condition.status == "True"
+
+
+def _loss(pod: Pod, node: Node | None) -> Loss:
+    return Loss.EVICTION if pod_diagnosis.is_evicted(pod) or node_took_it(pod, node) else Loss.CRASH
+
+
+def node_took_it(pod: Pod, node: Node | None) -> bool:
+    """Whether a failed pod never reported an end of its own, and its node is lost."""
+    return pod.status.phase == ReplicaPhase.FAILED and is_lost(pod, node) and exit_code(pod) is None

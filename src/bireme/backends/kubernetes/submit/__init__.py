@@ -1,0 +1,1 @@
+"""How a job and its code get into a cluster."""

@@ -1,0 +1,204 @@
+"""Makes of a manifest whose script is sent along the same job with the code mounted. Pure."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.submit.code_maps import CODE_LABEL, UNPACKING, Parcel
+from bireme.runtime import unpack, wire
+from bireme.runtime.rank import rank_report
+
+Manifest = dict[str, Any]  # Any: JSON has no better type
+
+PARTS = "/bireme/parts"
+WORK = "/bireme/work"
+CODE = f"{WORK}/code"
+VERIFY = (
+    # Not from the folder that an image starts in: a file there may have the name of one of Python's modules.
+    "import sys;sys.path=[x for x in sys.path if x];import hashlib,os;p,w,s=sys.argv[1:4];"
+    # Read once: what is compared is what is run, whatever becomes of the folder meanwhile.
+    'b={n:open(os.path.join(p,n),"rb").read() for n in os.listdir(p) if n[0]!="."};'
+    'h=lambda x:hashlib.sha256(x).hexdigest();t="".join(h(b[n])+" "+n+";" for n in sorted(b));'
+    's=="sha256:"+h(t.encode()) or (print("bireme: the code in the ConfigMaps is not what was sent: '
+    f'somebody may have changed it; submit the job again",file=sys.stderr),sys.exit({unpack.BROKEN}));'
+    f'g={{"__name__":"unpacking"}};exec(compile(b["{UNPACKING}"],"{UNPACKING}","exec"),g);'
+    'g["main"](b,w,sys.argv[4:])'
+)
+"""Compares the mounted files with the sum that comes with the job, then runs the unpacking among them.
+
+In one line and without single quotes, for it stands within those of a shell, perhaps by way of `mpirun`.
+"""
+_FINDING = 'p=$(command -v "$0" || '
+BOOT = (
+    f"{_FINDING}command -v python3 || command -v python) || "
+    "{ echo 'bireme: the image has no Python: choose another one with --image' >&2; exit 127; }; "
+    f"""exec "$p" -c '{VERIFY}' {PARTS} {WORK} "$@\""""
+)
+"""Looks for the image's Python, which does the rest; the shell is all that an image must have besides.
+
+Its arguments are the program, the sum, and the script with its own arguments.
+"""
+
+_RANKS_AT = 3
+"""Where the command of the ranks begins behind `mpirun -np N`."""
+_PARTS_VOLUME = "bireme-parts"
+_TERMINATION_LOG = "/dev/termination-log"
+_ECHO = "BIREME_ECHO"
+
+
+def containers(manifest: Manifest) -> Iterator[Manifest]:
+    """The containers of every role, those that prepare included."""
+    for template in templates(manifest):
+        spec = template.get("spec") or {}
+        yield from (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+
+
+def templates(manifest: Manifest) -> Iterator[Manifest]:
+    """The pod template of every role, whatever the kind."""
+    spec = manifest.get("spec") or {}
+    if "template" in spec:
+        yield spec["template"]
+    for name, value in spec.items():
+        if name.endswith("ReplicaSpecs"):
+            yield from (role["template"] for role in value.values() if role.get("template"))
+
+
+def with_image(manifest: Manifest, image: str) -> Manifest:
+    """The manifest with another image in every container."""
+    changed = copy.deepcopy(manifest)
+    for one in containers(changed):
+        one["image"] = image
+    return changed
+
+
+def with_variables(manifest: Manifest, variables: dict[str, str]) -> Manifest:
+    """The manifest with variables in every container; of one that is there the value is replaced."""
+    changed = copy.deepcopy(manifest)
+    for one in containers(changed):
+        _set(one, variables)
+    return changed
+
+
+def with_code(manifest: Manifest, parcel: Parcel, renamed: Callable[[str], str] = str) -> Manifest:
+    """The manifest of a script whose containers unpack the code before they run it."""
+    changed = copy.deepcopy(manifest)
+    for template in templates(changed):
+        spec = template["spec"]
+        template.setdefault("metadata", {}).setdefault("labels", {})[CODE_LABEL] = parcel.digest
+        spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(parcel)]
+        for container in spec["containers"]:
+            container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_mounts()]
+            container["command"] = booted(container.get("command") or [], parcel.sum, renamed)
+            if not container["command"]:
+                del container["command"]
+            _set(container, {rank_report.LAST_WORDS: _TERMINATION_LOG} | _wanted(parcel))
+    return changed
+
+
+def with_maps(manifest: Manifest, names: Mapping[str, str]) -> Manifest:
+    """The manifest with other names of the ConfigMaps that hold the code."""
+    changed = copy.deepcopy(manifest)
+    for template in templates(changed):
+        for volume in (template.get("spec") or {}).get("volumes") or ():
+            if volume.get("name") == _PARTS_VOLUME:
+                for source in (volume.get("projected") or {}).get("sources") or ():
+                    _rename(source.get("configMap") or {}, names)
+    return changed
+
+
+def _rename(source: Manifest, names: Mapping[str, str]) -> None:
+    """Gives a source its other name; a manifest read from a cluster names the code of another run."""
+    name = str(source.get("name"))
+    if name in names:
+        source["name"] = names[name]
+
+
+def variable(manifest: Manifest, name: str) -> str:
+    """The value of a variable of any container, or nothing."""
+    found = (
+        each for one in containers(manifest) for each in one.get("env") or () if each.get("name") == name
+    )
+    return str(next((one.get("value") or "" for one in found), ""))
+
+
+def with_run(manifest: Manifest, run: str) -> Manifest:
+    """The manifest whose ranks know their run, and its attempt, with which the operator labels each pod.
+
+    What they report is printed, too: their files go with the pod.
+    """
+    changed = copy.deepcopy(manifest)
+    attempt = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.ATTEMPT}']"}}
+    for one in containers(changed):
+        _set(one, {wire.MARK: f"{run}/"})
+        one["env"].append({"name": "BIREME_ATTEMPT", "valueFrom": attempt})
+        if not any(variable["name"] == _ECHO for variable in one["env"]):
+            one["env"].append({"name": _ECHO, "value": "1"})
+    return changed
+
+
+def booted(command: Sequence[str], sum_: str, renamed: Callable[[str], str] = str) -> list[str]:
+    """A command that is started by way of the unpacking, behind `mpirun` where there is one."""
+    at = _RANKS_AT if tuple(command[:2]) == ("mpirun", "-np") else 0
+    before, words = list(command[:at]), list(command[at:])
+    if not words:
+        return before
+    if _is_python(words[0]):
+        script = [renamed(word) if number == 0 else word for number, word in enumerate(words[1:])]
+        return [*before, "sh", "-c", BOOT, words[0], sum_, *script]
+    own = [renamed(word) for word in words]
+    if "/" in words[0] and "/" not in own[0]:
+        own[0] = f"./{own[0]}"  # else it would be looked for on PATH
+    return [*before, "sh", "-c", BOOT, "python3", sum_, unpack.PROGRAM, *own]
+
+
+def unbooted(command: Sequence[str]) -> tuple[str, ...]:
+    """The command as its user gave it."""
+    words = tuple(command)
+    at = next((index for index, word in enumerate(words) if word.startswith(_FINDING)), None)
+    if at is None:
+        return words
+    rest = words[at + 1 :]
+    if rest[2:3] == (unpack.PROGRAM,):
+        return (*words[: at - 2], *rest[3:])
+    # A job of an older Bireme has no sum.
+    return (*words[: at - 2], *(word for index, word in enumerate(rest) if index != 1 or not _is_sum(word)))
+
+
+def _is_sum(word: str) -> bool:
+    return word.startswith("sha256:")
+
+
+def _is_python(word: str) -> bool:
+    return os.path.basename(word).startswith("python")
+
+
+def _wanted(parcel: Parcel) -> dict[str, str]:
+    return {unpack.REQUIREMENTS: parcel.requirements} if parcel.requirements else {}
+
+
+def _set(container: Manifest, variables: dict[str, str]) -> None:
+    """Sets variables, each where it was: others may refer to it there. New ones come before all others."""
+    given = {name: {"name": name, "value": value} for name, value in variables.items()}
+    before = container.get("env") or ()
+    known = {one.get("name") for one in before}
+    new = [one for name, one in given.items() if name not in known]
+    container["env"] = [*new, *(given.get(one.get("name"), one) for one in before)]
+
+
+def _volumes(parcel: Parcel) -> list[Manifest]:
+    sources = [{"configMap": {"name": name}} for name in parcel.names]
+    return [
+        {"name": _PARTS_VOLUME, "projected": {"sources": sources}},
+        {"name": "bireme-work", "emptyDir": {}},
+    ]
+
+
+def _mounts() -> list[Manifest]:
+    return [
+        {"name": _PARTS_VOLUME, "mountPath": PARTS, "readOnly": True},
+        {"name": "bireme-work", "mountPath": WORK},
+    ]

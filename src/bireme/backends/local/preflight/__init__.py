@@ -1,0 +1,1 @@
+"""What a job needs of this machine, checked and supplied before it starts."""

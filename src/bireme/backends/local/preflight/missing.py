@@ -1,0 +1,314 @@
+"""Finds what a job needs and this machine lacks: everything at once, each with the option that supplies it.
+
+A manifest is written for an image and a cluster. What neither of them can supply here would otherwise be
+found one by one, by ranks that start and fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from bireme import kinds
+from bireme.backends.local.preflight.overrides import Supplies
+from bireme.core.replicas import container_env
+from bireme.core.scripts import command_lines
+from bireme.core.scripts.command_lines import Opened, Use
+from bireme.model.job import Job, Role
+from bireme.model.pods import (
+    Claim,
+    Container,
+    EmptyDir,
+    EnvVar,
+    FieldRef,
+    HostPath,
+    KeyRef,
+    Mount,
+    OtherVolume,
+    RefFiles,
+    Volume,
+)
+from bireme.model.replicas import Addresses
+
+_ANY_FOLDER = "./folder"
+_ANY_VALUE = "VALUE"
+_SYSTEM = frozenset(f"{top}{folder}" for top in ("", "/usr", "/usr/local") for folder in ("/bin", "/sbin"))
+"""Folders of programs that this machine needs itself: nothing may be mapped over them."""
+_FILL_LATER = (EmptyDir, RefFiles, OtherVolume)
+"""Volumes whose files are not on this machine yet when a job is submitted."""
+
+
+class Refusal(Struct, frozen=True):
+    """Something that nothing supplies, and what would."""
+
+    where: str
+    text: str
+    flags: tuple[str, ...] = ()
+    """Words which, added to the command line, supply it."""
+    hint: str = ""
+    """What helps where no option does."""
+
+    def __str__(self) -> str:
+        helps = shlex.join(self.flags) or self.hint
+        said = f"{self.where}: {self.text}" if self.where else self.text
+        return f"{said} ({helps})" if helps else said
+
+
+class Around(Struct, frozen=True):
+    """What there is besides the manifest."""
+
+    supplies: Supplies
+    references: container_env.References
+    path: str
+    """Where programs are looked for."""
+    claims: Path
+    """Where persistent volume claims live that no option names."""
+    python: str
+    """The interpreter that `python` means."""
+
+
+def refusals(job: Job, around: Around) -> list[Refusal]:
+    """Everything that the job still lacks on this machine; what several roles lack is said once."""
+    found: dict[tuple[str, str, tuple[str, ...], str], dict[str, None]] = {}
+    for role in job.roles:
+        if role.replicas == 0:
+            continue
+        for one in _of_role(job, role, around):
+            found.setdefault((one.where, one.text, one.flags, one.hint), {})[role.type] = None
+    return [
+        Refusal(f"{' and '.join(types)} {where}", text, flags, hint)
+        for (where, text, flags, hint), types in found.items()
+    ]
+
+
+def empty_claims(job: Job, around: Around) -> dict[str, Path]:
+    """The claims that nothing supplies and whose folders hold nothing, with those folders."""
+    named = {
+        volume.source.name: _claim_folder(volume.source, around)
+        for role in job.roles
+        if role.replicas
+        for volume in role.pod.volumes
+        if isinstance(volume.source, Claim)
+    }
+    given = around.supplies.volumes
+    return {name: folder for name, folder in named.items() if name not in given and _is_empty(folder)}
+
+
+def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
+    """The option that would supply a claim: a folder of its name, or of its mount's, where there is one."""
+    names = [claim]
+    for role in job.roles:
+        mounted = {one.name for one in role.pod.volumes if isinstance(one.source, Claim)}
+        mounts = [mount for one in role.pod.containers for mount in one.mounts if mount.volume in mounted]
+        names += [os.path.basename(mount.path.rstrip("/")) for mount in mounts]
+    folders = (Path(around.supplies.cwd, name) for name in names if name)
+    found = next((folder for folder in folders if os.path.isdir(folder)), None)
+    return ("--volume", f"{claim}={_shown(found)}")
+
+
+def _of_role(job: Job, role: Role, around: Around) -> Iterator[Refusal]:
+    yield from _volumes(role, around)
+    files = frozenset(one.path for one in kinds.module(job.kind).files(job, frozenset(), Addresses()))
+    for container in (*role.pod.init_containers, *role.pod.containers):
+        where = f"container {container.name}"
+        yield from _references(where, container, around.references)
+        yield from _Program(role, container, around, files).refusals(where)
+
+
+def _volumes(role: Role, around: Around) -> Iterator[Refusal]:
+    for volume in role.pod.volumes:
+        where = f"volume {volume.name}"
+        flags = ("--volume", f"{volume.name}={_ANY_FOLDER}")
+        match volume.source:
+            case HostPath(path) if not os.path.exists(path):
+                yield Refusal(where, f"this machine has no {path}", flags)
+            case OtherVolume(type):
+                yield Refusal(where, f"a volume of type {type} needs a cluster", flags)
+            case RefFiles(kind, name, _, False) if (kind, name) not in around.references:
+                yield Refusal(where, f"{kind} {name} is not among the documents", flags)
+            case _:
+                pass
+
+
+def _references(where: str, container: Container, references: container_env.References) -> Iterator[Refusal]:
+    for variable in container.env:
+        flags = ("--env", f"{variable.name}={_ANY_VALUE}")
+        match variable.source:
+            case KeyRef(kind, name, key, False) if key not in references.get((kind, name), {}):
+                text = f"variable {variable.name} comes from key {key} of {kind} {name}, which is not here"
+                yield Refusal(where, text, flags)
+            case FieldRef(path) if not _is_known_field(path):
+                text = f"variable {variable.name} comes from {path}, which only a cluster knows"
+                yield Refusal(where, text, flags)
+            case _:
+                pass
+    for bundle in container.env_from:
+        if (bundle.kind, bundle.name) not in references and not bundle.optional:
+            yield Refusal(
+                where,
+                f"its variables come from {bundle.kind} {bundle.name}, which is not among the documents",
+                ("-f", f"{bundle.name}.yaml"),
+            )
+
+
+class _Program:
+    """The command of a container, and the files that it would find here."""
+
+    def __init__(self, role: Role, container: Container, around: Around, files: frozenset[str]) -> None:
+        self._container = container
+        self._around = around
+        self._supplies = around.supplies
+        self._volumes = {one.name: one for one in role.pod.volumes}
+        self._mounts = sorted(container.mounts, key=lambda one: -len(one.path))
+        self._files = files
+        # Other containers of the replica may put files into the volumes that they share.
+        self._is_alone = not role.pod.init_containers and len(role.pod.containers) == 1
+
+    def refusals(self, where: str) -> Iterator[Refusal]:
+        container = self._container
+        if not container.command:
+            text = "it has no command: its image's entrypoint is not on this machine"
+            yield Refusal(where, text, ("--command", "python train.py"))
+            return
+        opened = command_lines.opened((*container.command, *container.args))
+        if container.working_dir and self._lacks(container.working_dir):
+            text = f"its workingDir {container.working_dir} is not on this machine"
+            scripts = [one.path for one in opened if one.use is Use.SCRIPT and not one.path.startswith("/")]
+            yield Refusal(where, text, self._flags(container.working_dir, scripts))
+            return
+        for one in opened:
+            yield from self._refusal(where, one)
+
+    def _refusal(self, where: str, one: Opened) -> Iterator[Refusal]:
+        folder = self._container.working_dir or self._supplies.cwd
+        path = os.path.join(folder, one.path)
+        if one.use is Use.PROGRAM and "/" not in one.path:
+            if one.is_first and not command_lines.is_python(one.path) and not self._is_on_path(one.path):
+                text = f"there is no program {one.path} on this machine"
+                yield Refusal(where, text, hint=f"install {one.path}")
+        elif self._lacks(path):
+            text = f"there is no {one.use} {one.path}{self._instead(one.path)}"
+            if not one.path.startswith("/"):
+                yield Refusal(where, text, hint=f"the job runs in {folder}: put it there")
+            elif command_lines.is_python(one.path) and os.path.dirname(one.path) in ("/bin", "/usr/bin"):
+                yield Refusal(where, text, hint=f"write python instead, which is {self._around.python} here")
+            elif one.use is Use.PROGRAM and command_lines.is_python(one.path):
+                yield Refusal(where, text, self._interpreter_flags(one.path))
+            elif one.use is Use.PROGRAM and os.path.dirname(os.path.normpath(path)) in _SYSTEM:
+                yield Refusal(where, text, hint=f"install {os.path.basename(path)}")
+            else:
+                yield Refusal(where, text, self._flags(os.path.dirname(path), [os.path.basename(path)]))
+
+    def _is_on_path(self, word: str) -> bool:
+        return shutil.which(word, path=self._around.path) is not None
+
+    def _lacks(self, path: str) -> bool:
+        """Whether a path is known not to be there when the program starts."""
+        path = os.path.normpath(path)
+        mount = next((one for one in self._mounts if _is_below(path, one.path)), None)
+        if mount is not None:
+            return self._is_alone and self._volume_lacks(mount, path)
+        if any(_is_below(path, os.path.dirname(one)) for one in self._files):
+            return False
+        # A path that may not be looked at counts as missing: then it is asked for.
+        return not os.path.exists(_mapped(path, self._supplies))
+
+    def _volume_lacks(self, mount: Mount, path: str) -> bool:
+        volume = self._volumes.get(mount.volume)
+        rest = os.path.join(mount.sub_path, os.path.relpath(path, mount.path))
+        match volume:
+            case Volume(source=HostPath(folder)):
+                return not os.path.exists(os.path.join(folder, rest))
+            case Volume(source=Claim() as claim):
+                return not os.path.exists(_claim_folder(claim, self._around) / rest)
+            case _:
+                return False
+
+    def _instead(self, path: str) -> str:
+        """Which option should have supplied a path, and does not."""
+        mount = next((one for one in self._mounts if _is_below(path, one.path)), None)
+        if mount is not None:
+            return f" in volume {mount.volume}"
+        covering = next((one for one in self._supplies.maps if _is_below(path, one)), None)
+        return "" if covering is None else f" in what --map {covering} supplies"
+
+    def _flags(self, folder: str, names: Sequence[str]) -> tuple[str, ...]:
+        """The option that would supply a folder of the image, with the folder here that has its files."""
+        mount = next((one for one in self._mounts if _is_below(folder, one.path)), None)
+        source = self._volumes[mount.volume].source if mount and mount.volume in self._volumes else None
+        here = _shown(_with_files(Path(self._supplies.cwd), folder, names))
+        if mount is not None:
+            return ("--volume", f"{source.name if isinstance(source, Claim) else mount.volume}={here}")
+        if folder == "/":  # which cannot be mapped as a whole: the file itself is
+            found = _with_files(Path(self._supplies.cwd), folder, names)
+            return ("--map", f"/{names[0]}={_shown(found / names[0]) if found else f'./{names[0]}'}")
+        return ("--map", f"{folder}={here}")
+
+    def _interpreter_flags(self, word: str) -> tuple[str, ...]:
+        """The option that puts this machine's environment where the image has its own."""
+        folder, name = os.path.split(word)
+        prefix = os.path.dirname(os.path.dirname(self._around.python))
+        if os.path.basename(folder) == "bin" and os.path.exists(os.path.join(prefix, "bin", name)):
+            return ("--map", f"{os.path.dirname(folder)}={prefix}")
+        return ("--map", f"{folder}={_ANY_FOLDER}")
+
+
+def _mapped(path: str, supplies: Supplies) -> Path:
+    """Where a path of the image is here, through the maps where one covers it."""
+    for target, source in sorted(supplies.maps.items(), key=lambda item: -len(item[0])):
+        if _is_below(path, target):
+            return Path(supplies.cwd, source, os.path.relpath(path, target))
+    return Path(supplies.cwd, path)
+
+
+def _claim_folder(claim: Claim, around: Around) -> Path:
+    given = around.supplies.volumes.get(claim.name)
+    return around.claims / claim.name if given is None else Path(around.supplies.cwd, given)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    stem = folder.rstrip("/")
+    return path == stem or path.startswith(f"{stem}/")
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        return not any(folder.iterdir())
+    except OSError:
+        return True
+
+
+def _with_files(cwd: Path, folder: str, names: Iterable[str]) -> Path | None:
+    """The folder at hand that holds the files which an image has in a folder of its own."""
+    wanted = [name for name in names if name]
+    if not wanted:
+        return None
+    try:
+        below = sorted(one for one in cwd.iterdir() if os.path.isdir(one) and not one.name.startswith("."))
+    except OSError:
+        below = []
+    likely = (cwd / os.path.basename(folder.rstrip("/")), cwd, *below)
+    return next((one for one in likely if all(os.path.isfile(one / name) for name in wanted)), None)
+
+
+def _shown(folder: Path | None) -> str:
+    """A folder as the user would write it."""
+    if folder is None:
+        return _ANY_FOLDER
+    relative = os.path.relpath(folder)
+    return str(folder) if relative.startswith("..") else os.path.join(".", relative)
+
+
+def _is_known_field(path: str) -> bool:
+    facts = container_env.Facts(name="", namespace="", uid="", ip="", node="")
+    probe = Container(name="probe", env=(EnvVar("PROBE", source=FieldRef(path)),))
+    try:
+        container_env.environment(probe, facts, {}, {})
+    except container_env.Unresolved:
+        return False
+    return True

@@ -1,0 +1,55 @@
+"""What does this machine supply to a run: read from the run's directory, so that any shell can resume it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bireme.backends.local.programs import Site
+from bireme.model.job import Job, Kind
+from bireme.model.pods import RefKind
+from bireme.runs.directory import RunDirectory
+from bireme.runs.run_files import Context, References
+from bireme.runtime import linux
+
+
+def of(run: RunDirectory) -> Site:
+    """Everything that the replicas of a run are given here."""
+    context, job = run.context(), run.desired().job
+    return Site(
+        run=f"{run.id}.{job.uid}",
+        namespace=job.namespace,
+        folder=run.path,
+        cwd=context.cwd,
+        environment=context.environment,
+        python=context.python,
+        references=references(context.references),
+        claims=claims(run.home),
+        volumes=context.volumes,
+        maps=context.maps,
+        crowded=job.total > 1,
+        mounts_work=_asks_for_mounts(job, context) and linux.mounts_work(),
+    )
+
+
+def claims(home: Path) -> Path:
+    """Where persistent volume claims live that no option names; shared by runs."""
+    return home / "claims"
+
+
+def references(given: References) -> Mapping[tuple[RefKind, str], Mapping[str, str]]:
+    """The keys of each ConfigMap and Secret as text."""
+    tables = ((RefKind.CONFIG_MAP, given.config_maps), (RefKind.SECRET, given.secrets))
+    return {
+        (kind, name): {key: value.decode(errors="replace") for key, value in keys.items()}
+        for kind, table in tables
+        for name, keys in table.items()
+    }
+
+
+def _asks_for_mounts(job: Job, context: Context) -> bool:
+    """Whether any rank needs a mount; finding out if that works costs a process."""
+    mounted = any(
+        one.mounts for role in job.roles for one in (*role.pod.containers, *role.pod.init_containers)
+    )
+    return mounted or bool(context.maps) or job.kind is Kind.MPI

@@ -1,0 +1,1 @@
+"""Warm starts: ranks forked from zygotes that have their modules imported already."""

@@ -1,0 +1,366 @@
+"""How does a rank start in milliseconds: forked from a zygote that has its modules imported already.
+
+Only a plain `python script.py` or `python -m module` of the job's interpreter is served warm; anything else,
+and anything while no zygote is ready, starts as a new process. What a new script imports is read from its
+source, so that it is served by a zygote that other scripts have made warm. A cold rank of that kind starts
+through the same bootstrap, which reports what it imported, so that a zygote can be made ready in the
+background: for the next attempt of this job, and for the next run of any script that imports the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme.backends.local.processes import Output, Process, Program, exit_code, spawn
+from bireme.backends.local.programs import Site
+from bireme.backends.local.replica import EVICTED
+from bireme.backends.local.warm import preload_plan, runtime_zip, script_imports, zygote_pool
+from bireme.backends.local.warm.zygote_files import Lesson
+from bireme.backends.local.warm.zygote_pool import Key, Stable
+from bireme.core.machine.warm_starts import Needs
+from bireme.core.scripts.command_lines import is_python
+from bireme.model.decode_errors import DAMAGED
+from bireme.runs import runner_log
+from bireme.runs.storage import files
+from bireme.runtime import wire
+
+_PATIENCE = 5.0
+"""Seconds that a zygote may take to fork a rank."""
+_GREETING = 1.0
+"""Seconds that a ready zygote may take to answer at all; a cold start takes not much longer."""
+_LOOK_EVERY = 0.5
+_LOOK_FOR = 60.0
+"""How long a cold rank is watched for what it imports."""
+
+
+class Plain(Struct, frozen=True):
+    """A command that a zygote can serve: `[-m] TARGET args...`, as after `python`."""
+
+    words: tuple[str, ...]
+    script: str
+    unbuffered: bool
+
+
+def plain(program: Program, python: str) -> Plain | None:
+    """Read a program as a plain start of the job's interpreter, or answer None."""
+    first, *rest = program.argv
+    if first != python and not (is_python(first) and os.path.realpath(first) == os.path.realpath(python)):
+        return None
+    unbuffered = rest[:1] == ["-u"]
+    words = rest[1:] if unbuffered else rest
+    target = words[1:2] if words[:1] == ["-m"] else words[:1]
+    if not target or target[0].startswith("-"):
+        return None
+    if words[0] == "-m":
+        return Plain(tuple(words), f"-m {target[0]}", unbuffered)
+    return Plain(tuple(words), os.path.join(program.folder, target[0]), unbuffered)
+
+
+class WarmLauncher:
+    """Starts ranks from zygotes where it can; belongs to one runner."""
+
+    def __init__(self, home: Path, site: Site, *, warm: bool) -> None:
+        self._site = site
+        self._stable = Stable(home)
+        self._zip = str(runtime_zip.runtime_zip(home))
+        self._limit = zygote_pool.limit(site.environment)
+        self._warm = warm and self._limit > 0 and zygote_pool.is_available()
+        self._needs: dict[str, Needs] = {}
+        self._mute: set[tuple[int, int]] = set()
+        self._connections: dict[str, _Connection] = {}
+        self._watched: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._served: dict[str, tuple[Plain, Key]] = {}
+
+    async def __aenter__(self) -> WarmLauncher:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._learn()
+        for task in self._tasks:
+            task.cancel()
+        for connection in self._connections.values():
+            connection.close()
+        if self._warm:
+            # One that was started with a guess of its size may have turned out larger.
+            with contextlib.suppress(OSError):
+                self._stable.make_room(self._limit)
+
+    async def launch(self, program: Program, output: Output, label: str) -> Process:
+        chosen = plain(program, self._site.python)
+        if chosen is None:
+            return spawn(program, output)
+        program = self._reporting(program, chosen, label)
+        key = self._stable.key(self._site.python, program.environment)
+        self._served[label] = (chosen, key)
+        self._read(program, chosen)
+        if not self._warm:
+            return spawn(_through_bootstrap(program, chosen), output)
+        forked = await self._fork(program, chosen, output, label)
+        if forked is not None:
+            return forked
+        spawned = spawn(_through_bootstrap(program, chosen), output)
+        self._prepare(program, chosen, spawned.pid)
+        return spawned
+
+    def _read(self, program: Program, chosen: Plain) -> None:
+        """Read once what the source of a script imports, where it lies for this process."""
+        if chosen.script in self._needs:
+            return
+        words, folder = chosen.words, program.folder
+        for source, target, _ in program.mounts:
+            words = tuple(_moved(word, target, source) for word in words)
+            folder = _moved(folder, target, source)
+        path = program.environment.get("PYTHONPATH", "")
+        self._needs[chosen.script] = script_imports.needs(words, folder, path)
+
+    def _learn(self) -> None:
+        """Remember from the ranks' reports what their scripts import, and make that warm for the next run."""
+        learnt = set()
+        for label, (chosen, key) in self._served.items():
+            with contextlib.suppress(OSError, *DAMAGED):
+                path = self._site.folder / "reports" / f"{label}.json"
+                report = msgspec.json.decode(files.read(path), type=_Report)
+                if report.modules:
+                    before = self._stable.learnt(self._site.python, chosen.script)
+                    known = before.given(self._needs[chosen.script]).modules if report.warm else ()
+                    modules = tuple(sorted({*known, *report.modules}))
+                    if (chosen.script, modules) not in learnt:
+                        self._remember(chosen, key, modules, report.sites)
+                    learnt.add((chosen.script, modules))
+
+    def _remember(self, chosen: Plain, key: Key, modules: tuple[str, ...], sites: tuple[str, ...]) -> None:
+        source = self._needs[chosen.script]
+        lesson = Lesson(modules, tuple(sorted(source.certain | source.possible)), sites)
+        self._stable.learn(self._site.python, chosen.script, lesson)
+        if not self._warm:
+            return
+        wanted = preload_plan.plan(modules, source, sites)
+        if wanted and not self._stable.covers(key, lesson.needs(source), wanted):
+            self._stable.start(key, wanted, self._limit)
+
+    def _reporting(self, program: Program, chosen: Plain, label: str) -> Program:
+        folder = self._site.folder / "reports"
+        folder.mkdir(exist_ok=True)
+        more = {"BIREME_REPORT": str(folder / f"{label}.json"), "BIREME_RUNTIME_ZIP": self._zip}
+        if chosen.unbuffered:
+            more["PYTHONUNBUFFERED"] = "1"
+        return replace(program, environment=program.environment | more)
+
+    async def _fork(self, program: Program, chosen: Plain, output: Output, label: str) -> Process | None:
+        connection = await self._connected(chosen, self._served[label][1])
+        if connection is None:
+            return None
+        order = wire.Order(
+            id=label,
+            argv=chosen.words,
+            env=program.environment,
+            cwd=program.folder,
+            cgroups=program.cgroups,
+            mounts=program.mounts,
+        )
+        return await connection.start(order, output)
+
+    async def _connected(self, chosen: Plain, key: Key) -> _Connection | None:
+        """The connection to the best zygote that answers; one that did not is not asked again."""
+        lesson = self._stable.learnt(self._site.python, chosen.script)
+        for socket in self._stable.serving(key, lesson.needs(self._needs[chosen.script])):
+            connection = self._connections.get(socket)
+            if connection is not None and not connection.is_closed:
+                return connection
+            identity = _identity(socket)
+            if identity is None or identity in self._mute:
+                continue
+            connection = await _Connection.open(socket)
+            if connection is not None:
+                self._connections[socket] = connection
+                return connection
+            self._mute.add(identity)
+        return None
+
+    def _prepare(self, program: Program, chosen: Plain, pid: int) -> None:
+        """Watch one cold rank of a script for what it imports, and have a zygote import the same."""
+        if chosen.script in self._watched:
+            return
+        self._watched.add(chosen.script)
+        task = asyncio.get_running_loop().create_task(self._watch(program, chosen, pid))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, program: Program, chosen: Plain, pid: int) -> None:
+        before: frozenset[str] = frozenset()
+        folders: tuple[str, ...] = ()
+        for _ in range(int(_LOOK_FOR / _LOOK_EVERY)):
+            await asyncio.sleep(_LOOK_EVERY)
+            packages, sites = preload_plan.loaded(pid)
+            if before and packages in (before, frozenset()):
+                break
+            before, folders = packages, sites
+        if not before:
+            return
+        source = self._needs[chosen.script]
+        lesson = self._stable.learnt(self._site.python, chosen.script).given(source)
+        # Packages without compiled parts are not seen, but the source tells of them.
+        modules = {*lesson.modules, *before, *source.certain}
+        key = self._stable.key(self._site.python, program.environment)
+        # A rank that starts cold is slower, nothing more: no failure here may reach the job.
+        with contextlib.suppress(OSError):
+            self._remember(chosen, key, tuple(sorted(modules)), lesson.sites or folders)
+
+
+class Forked:
+    """A rank that a zygote forked for this runner."""
+
+    def __init__(self, connection: _Connection, id: str, pid: int) -> None:
+        self._connection = connection
+        self._id = id
+        self.pid = pid
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self.exited)
+
+    def signal(self, number: int) -> None:
+        if not self.exited.done():
+            self._connection.send({"op": "signal", "id": self._id, "signal": number})
+
+
+class _Connection:
+    """One runner's connection to one zygote."""
+
+    def __init__(self, channel: wire.Channel) -> None:
+        self._channel = channel
+        self._unpacker = wire.Unpacker()
+        self._ranks: dict[str, Forked] = {}
+        self._answers: dict[str, asyncio.Future[Forked | None]] = {}
+        self._count = 0
+        self.is_closed = False
+        self._loop = asyncio.get_running_loop()
+        channel.socket.setblocking(False)
+        self._loop.add_reader(channel.socket.fileno(), self._read)
+
+    @classmethod
+    async def open(cls, path: str) -> _Connection | None:
+        """Connect to a zygote that is ready and fresh; one whose modules changed on disk is sent away."""
+        try:
+            channel = wire.connect(path, _GREETING)
+            channel.send({"op": "status"})
+            status = channel.receive()
+            if status is not None and status.get("ready") and not status.get("stale"):
+                return cls(channel)
+            if status is not None and status.get("stale"):
+                channel.send({"op": "shutdown"})
+            channel.close()
+        except (OSError, wire.WireError):
+            pass
+        return None
+
+    async def start(self, order: wire.Order, output: Output) -> Forked | None:
+        """Have a rank forked; None when the zygote refuses, so that the caller starts it cold."""
+        self._count += 1
+        id = f"{order.id}/{self._count}"
+        answer: asyncio.Future[Forked | None] = self._loop.create_future()
+        self._answers[id] = answer
+        stdin = os.open(os.devnull, os.O_RDONLY) if output.stdin is None else os.dup(output.stdin)
+        try:
+            message = {**order.message(), "id": id}
+            self._channel.socket.settimeout(_PATIENCE)
+            self._channel.send(message, (stdin, output.stdout, output.stderr))
+            self._channel.socket.setblocking(False)
+            async with asyncio.timeout(_PATIENCE):
+                return await answer
+        except (OSError, TimeoutError, wire.WireError):
+            self.close()
+            return None
+        finally:
+            os.close(stdin)
+            self._answers.pop(id, None)
+
+    def send(self, message: wire.Message) -> None:
+        with contextlib.suppress(OSError):
+            self._channel.socket.settimeout(_PATIENCE)
+            self._channel.send(message)
+            self._channel.socket.setblocking(False)
+
+    def close(self) -> None:
+        """Closing kills every rank that was started here, which is what a dead zygote does too."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._loop.remove_reader(self._channel.socket.fileno())
+        self._channel.close()
+        for rank in self._ranks.values():
+            if not rank.exited.done():
+                rank.exited.set_result(EVICTED)
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_result(None)
+
+    def _read(self) -> None:
+        try:
+            data = self._channel.socket.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        try:
+            for message in self._unpacker.feed(data):
+                self._take(message)
+        except (wire.WireError, KeyError, TypeError, ValueError, OverflowError) as error:
+            runner_log.say(f"a zygote sent what makes no sense, so its ranks are given up: {error!r}"[:500])
+            self.close()
+
+    def _take(self, message: wire.Message) -> None:
+        id = str(message.get("id", ""))
+        match message.get("op"):
+            case "started":
+                self._ranks[id] = Forked(self, id, int(message["pid"]))
+                self._settle(id, self._ranks[id])
+            case "refused" | "error":
+                self._settle(id, None)
+            case "exited":
+                rank = self._ranks.pop(id, None)
+                if rank is not None and not rank.exited.done():
+                    rank.exited.set_result(exit_code(os.waitstatus_to_exitcode(int(message["status"]))))
+            case _:
+                pass
+
+    def _settle(self, id: str, rank: Forked | None) -> None:
+        answer = self._answers.get(id)
+        if answer is not None and not answer.done():
+            answer.set_result(rank)
+
+
+class _Report(Struct, frozen=True):
+    modules: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    warm: bool = False
+
+
+def _identity(socket: str) -> tuple[int, int] | None:
+    """Tells a zygote from the next one at the same place."""
+    try:
+        info = os.stat(socket)
+    except OSError:
+        return None
+    return info.st_ino, info.st_mtime_ns
+
+
+def _moved(path: str, target: str, source: str) -> str:
+    """Where a path of the rank is for us."""
+    return source + path.removeprefix(target) if path == target or path.startswith(f"{target}/") else path
+
+
+def _through_bootstrap(program: Program, chosen: Plain) -> Program:
+    words = (program.argv[0], str(zygote_pool.RUNTIME / "start_rank.py"), *chosen.words)
+    return replace(program, argv=words)

@@ -1,0 +1,90 @@
+"""Tells from the files of installed packages which of them take long to import, and which ones others need.
+
+An estimate by the number of modules and the size of compiled code: a package that is known to be slow before
+it was ever measured can be made warm the first time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from bireme.runs.storage import files
+
+_HEAVY = 10 << 20
+"""Bytes of compiled code from which on a package takes long to import."""
+_MODULE = 100 << 10
+"""The bytes that one module in Python counts as: a hundred modules are heavy."""
+_MOST_ENTRIES = 4000
+_MOST_DISTRIBUTIONS = 500
+_MOST_METADATA = 1 << 20
+_REQUIRED = re.compile(r"Requires-Dist:\s*([A-Za-z0-9][A-Za-z0-9._-]*)(.*)")
+
+
+def heavy(packages: Iterable[str], sites: Sequence[str]) -> tuple[str, ...]:
+    """Those packages that take long to import, the heaviest first."""
+    weights = {package: _weight(package, sites) for package in packages}
+    return tuple(sorted((p for p in weights if weights[p] >= _HEAVY), key=lambda p: (-weights[p], p)))
+
+
+def required(packages: Iterable[str], sites: Sequence[str]) -> frozenset[str]:
+    """The packages that these need according to their metadata, and so on; extras are left out."""
+    known = _distributions(sites)
+    found: set[str] = set()
+    todo = [_normal(package) for package in packages]
+    while todo and len(found) < _MOST_DISTRIBUTIONS:
+        for need in _requirements(known.get(todo.pop(), "")):
+            if need not in found:
+                found.add(need)
+                todo.append(need)
+    return frozenset(found)
+
+
+def _weight(package: str, sites: Sequence[str]) -> int:
+    """Bytes of code, as far as it was counted."""
+    folder = next((path for site in sites if os.path.isdir(path := os.path.join(site, package))), None)
+    if folder is None:
+        return 0
+    weight = entries = 0
+    # Level by level: where a large package is cut short, its libraries near the top have been seen.
+    folders = [folder]
+    for place in folders:
+        with suppress(OSError), os.scandir(place) as listing:
+            for entry in listing:
+                entries += 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.name.endswith(".py"):
+                    weight += _MODULE
+                elif entry.name.endswith(".so") or ".so." in entry.name:
+                    weight += entry.stat().st_size
+        if entries > _MOST_ENTRIES:
+            break
+    return weight
+
+
+def _distributions(sites: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for site in sites:
+        with suppress(OSError):
+            for entry in os.listdir(site):
+                if entry.endswith(".dist-info"):
+                    found.setdefault(_normal(entry.partition("-")[0]), os.path.join(site, entry, "METADATA"))
+    return found
+
+
+def _requirements(path: str) -> list[str]:
+    if not path:
+        return []
+    try:
+        head = files.read(path, _MOST_METADATA).decode(errors="replace").partition("\n\n")[0]
+    except OSError:
+        return []
+    matches = (_REQUIRED.match(line) for line in head.splitlines())
+    return [_normal(one[1]) for one in matches if one is not None and "extra" not in one[2].partition(";")[2]]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()

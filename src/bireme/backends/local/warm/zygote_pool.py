@@ -1,0 +1,275 @@
+"""Which warm interpreters there are, which ones serve a program, and how new ones are started and ended.
+
+A zygote belongs to the user, not to a job or a script. It is known by what it can serve: the interpreter, the
+variables that act at import, and the packages that it preloaded. Which variables act at import is partly
+known beforehand (wire.at_import), partly learnt from a zygote that has preloaded the same: it notes what it
+read, and the next one is given those variables too. What a zygote is stands in files beside its socket, so
+that nobody who lists or chooses waits for one that is busy or stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bireme import errors
+from bireme.backends.local.warm import package_weights, zygote_files
+from bireme.backends.local.warm.zygote_files import Lesson, Zygote, tops
+from bireme.core.machine import warm_starts
+from bireme.core.machine.warm_starts import Needs, Warm
+from bireme.model import quantities
+from bireme.model.decode_errors import DAMAGED
+from bireme.runs import machine
+from bireme.runs.storage import files
+from bireme.runtime import linux, wire
+
+IDLE = 600
+"""Seconds that a zygote outlives its last rank."""
+LIMIT = "BIREME_WARM_MEMORY"
+"""The variable that says how much memory zygotes may hold together; 0 is no warm start at all."""
+RUNTIME = Path(wire.__file__).parent
+
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TERM", "TZ", "SSL_CERT_FILE")
+_SHARE = 1 / 8
+"""Of the machine's memory, which they may hold where the variable says nothing."""
+_EXPECTED = 384 << 20
+"""Bytes that one is taken to hold before it is known: torch and what comes with it."""
+_PATIENCE = 1.0
+"""Seconds that one which is asked to retire may take to answer."""
+_LAST_WORDS = 3.0
+"""Seconds in which those that are told to end do so, all of them together."""
+
+
+class Key(Struct, frozen=True):
+    """What a zygote can serve: ranks of this interpreter whose import-time variables are these."""
+
+    python: str
+    environment: Mapping[str, str]
+    """The rank's; what else of it acts at import is learnt."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return wire.at_import(self.environment)
+
+    @property
+    def name(self) -> str:
+        try:
+            stamp = os.stat(self.python).st_mtime_ns
+        except OSError:
+            stamp = 0
+        return _digest([self.python, stamp, sorted(self.variables.items())])
+
+
+class Stable:
+    """The folder in which the zygotes of a home live."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "zygotes"
+
+    def key(self, python: str, environment: Mapping[str, str]) -> Key:
+        return Key(python, environment)
+
+    def serving(self, key: Key, needs: Needs) -> tuple[str, ...]:
+        """The sockets of the zygotes that may serve a program, the best first."""
+        found = [one for one in self._of(key) if one.is_ready and not one.is_stopped]
+        if any(not set(one.roots) <= needs.certain for one in found):
+            # What the packages of the source need is imported with them, though the source does not say so.
+            brought = package_weights.required(needs.certain, found[0].sites)
+            needs = Needs(needs.certain | brought, needs.possible)
+        names = warm_starts.serving(needs, [one.warm for one in found])
+        return tuple(str(self._folder / name / "socket") for name in names)
+
+    def covers(self, key: Key, needs: Needs, modules: tuple[str, ...]) -> bool:
+        """Whether a zygote that serves such a program has these modules loaded, or is about to."""
+        packages = tops(modules)
+        serving = {os.path.basename(os.path.dirname(path)) for path in self.serving(key, needs)}
+        for one in self._of(key):
+            held = one.packages if one.is_ready else set(one.preload)
+            if packages <= held and (one.name in serving or not one.is_ready):
+                return True
+        return False
+
+    def start(self, key: Key, modules: tuple[str, ...], limit: int) -> None:
+        """Start a zygote in the background; a second one of the same kind ends by itself."""
+        learnt = self._learnt_variables(key, modules)
+        folder = self._folder / f"{key.name}-{_digest([sorted(tops(modules)), sorted(learnt.items())])}"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if zygote_files.living(folder) is not None:
+            return
+        refusal = zygote_files.refusal(folder)
+        if refusal is not None and refusal.holds(limit, time.time()):
+            less = tuple(
+                name for name in modules if name.partition(".")[0] != refusal.module.partition(".")[0]
+            )
+            if refusal.module and less and less != modules:
+                self.start(key, less, limit)
+            return
+        self.make_room(limit - _expected(folder, limit))
+        (folder / "preload").write_bytes(msgspec.json.encode(modules))
+        kept = {name: key.environment[name] for name in _KEPT if name in key.environment}
+        environment = kept | dict(key.variables) | learnt
+        words = [key.python, str(RUNTIME / "start_zygote.py"), "--socket", str(folder / "socket")]
+        words += ["--preload", ",".join(modules), "--idle", str(IDLE), "--memory", str(limit)]
+        with open(folder / "log", "ab") as log, contextlib.suppress(OSError):
+            subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def make_room(self, limit: int) -> None:
+        """End idle zygotes, the least recently used first, until the others hold no more than the limit."""
+        found = {one.name: one for one in self.every()}
+        if sum(one.memory for one in found.values() if one.is_ready) <= limit and all(
+            one.is_ready for one in found.values()
+        ):
+            return
+        held = [
+            Warm(
+                one.name,
+                frozenset(one.roots),
+                memory=one.memory if one.is_ready else max(one.memory, min(_EXPECTED, limit // 2)),
+                used=one.used,
+                is_idle=one.is_ready and not linux.family(one.pid),
+            )
+            for one in found.values()
+        ]
+        for name in warm_starts.surplus(held, max(0, limit)):
+            self._retire(found[name])
+
+    def learn(self, python: str, script: str, lesson: Lesson) -> None:
+        """Remember what a script's run imported."""
+        path = self._lesson(python, script)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        new.write_bytes(msgspec.json.encode(lesson))
+        new.replace(path)
+
+    def learnt(self, python: str, script: str) -> Lesson:
+        """What is known of the script; empty when it never ran."""
+        try:
+            return msgspec.json.decode(files.read(self._lesson(python, script)), type=Lesson)
+        except (OSError, *DAMAGED):
+            return Lesson()
+
+    def living(self) -> list[Zygote]:
+        """Every zygote of this home that has its modules loaded."""
+        return [one for one in self.every() if one.is_ready]
+
+    def every(self) -> list[Zygote]:
+        """Every zygote of this home, those included that still import; nobody is asked or waited for."""
+        with contextlib.suppress(FileNotFoundError):
+            found = (zygote_files.living(folder) for folder in sorted(self._folder.iterdir()))
+            return [one for one in found if one is not None]
+        return []
+
+    def end(self) -> int:
+        """End every zygote; ranks that one of them started end with it. Returns how many there were."""
+        zygotes = self.every()
+        for one in zygotes:
+            # A stopped one would take the signal only when it is continued.
+            _signal(one, signal.SIGKILL if one.is_stopped else signal.SIGTERM)
+        until = time.monotonic() + _LAST_WORDS
+        while (
+            any(zygote_files.living(self._folder / one.name) for one in zygotes) and time.monotonic() < until
+        ):
+            time.sleep(0.01)
+        for one in self.every():
+            _signal(one, signal.SIGKILL)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return len(zygotes)
+
+    def _of(self, key: Key) -> list[Zygote]:
+        """Those of an interpreter whose variables are the program's, as far as they are known to act."""
+        found = []
+        for one in self.every():
+            if one.name.startswith(f"{key.name}-"):
+                reads = zygote_files.reads(self._folder / one.name) if one.is_ready else None
+                if not one.is_ready or (reads is not None and reads.agree_with(key.environment)):
+                    found.append(one)
+        return found
+
+    def _retire(self, one: Zygote) -> None:
+        if one.is_stopped:
+            _signal(one, signal.SIGKILL)
+            return
+        with (
+            contextlib.suppress(OSError, wire.WireError),
+            wire.connect(str(self._folder / one.name / "socket"), _PATIENCE) as channel,
+        ):
+            channel.send({"op": "retire"})
+            channel.receive()
+
+    def _learnt_variables(self, key: Key, modules: tuple[str, ...]) -> dict[str, str]:
+        """What earlier zygotes of these modules read at import, as far as the rank's environment has it."""
+        found: dict[str, str] = {}
+        for folder in self._folder.glob(f"{key.name}-*"):
+            reads = (
+                zygote_files.reads(folder) if tops(zygote_files.preload(folder)) == tops(modules) else None
+            )
+            if reads is not None:
+                found |= {
+                    name: key.environment[name]
+                    for name in reads.noted.relevant(key.environment)
+                    if name in key.environment
+                }
+        return found
+
+    def _lesson(self, python: str, script: str) -> Path:
+        return self._folder / "lessons" / f"{_digest([python, script])}.json"
+
+
+def _expected(folder: Path, limit: int) -> int:
+    """What a zygote of this kind will hold: what the last one did, else a guess."""
+    recorded = zygote_files.recorded_memory(folder)
+    return min(_EXPECTED, limit // 2) if recorded is None else recorded
+
+
+def _signal(one: Zygote, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(one.pid, number)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
+
+
+def limit(environ: Mapping[str, str]) -> int:
+    """The bytes that idle zygotes may hold together; a part of the machine's where nothing else is said."""
+    written = environ.get(LIMIT)
+    if written:
+        with contextlib.suppress(ValueError):
+            return quantities.whole(written)
+    return int(machine.capacity().memory * _SHARE)
+
+
+def check_limit(environ: Mapping[str, str]) -> None:
+    """Raise BadInput for a limit that is no amount of memory, before any job is started with it."""
+    try:
+        if quantities.whole(environ.get(LIMIT) or 0) >= 0:
+            return
+        problem = "it is negative"
+    except ValueError as error:
+        problem = str(error)
+    raise errors.BadInput(
+        f"{LIMIT}={environ[LIMIT]}: {problem}",
+        hint=f"{LIMIT}=2Gi, or {LIMIT}=0 for no warm interpreters",
+    )
+
+
+def is_available() -> bool:
+    """Whether forking ranks is possible here at all."""
+    return linux.AVAILABLE

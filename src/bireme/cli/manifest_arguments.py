@@ -1,0 +1,75 @@
+"""Which manifests do `check` and `render` read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from bireme import errors
+from bireme.manifest.problems import Complaints
+from bireme.sdk import manifest_sources, submissions
+from bireme.sdk.client import Client
+from bireme.sdk.submissions import Given, Ordered
+
+files = click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="A manifest: file, folder, or - for standard input.",
+)
+more = click.argument("more", nargs=-1, metavar="[FILE...]")
+
+
+class Read(NamedTuple):
+    """What was found in manifests, and what is wrong with the others."""
+
+    ordered: Ordered
+    refused: tuple[errors.BadManifest, ...]
+
+
+def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Ordered:
+    """Reads manifests; all complaints come at once."""
+    found = read(client, files, more)
+    if found.refused:
+        raise together(found.refused)
+    return found.ordered
+
+
+def read(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Read:
+    """Reads each by itself, because two of them may hold the same job."""
+    chosen = (*files, *more)
+    if not chosen:
+        raise errors.BadInput("no manifest is given", hint="name a file: -f job.yaml")
+    found: list[Ordered] = []
+    refused: list[errors.BadManifest] = []
+    for file in chosen:
+        try:
+            complaints = Complaints()
+            documents = manifest_sources.documents(
+                [file], lambda size: sys.stdin.buffer.read(size), complaints
+            )
+            found.append(submissions.of_documents(documents, Given(), client.scene(), complaints=complaints))
+        except errors.BadManifest as error:
+            refused.append(error)
+    every = Ordered(
+        orders=tuple(order for one in found for order in one.orders),
+        read=tuple(read for one in found for read in one.read),
+        warnings=tuple(warning for one in found for warning in one.warnings),
+        beside=tuple(each for one in found for each in one.beside),
+    )
+    return Read(every, tuple(refused))
+
+
+def together(refused: Sequence[errors.BadManifest]) -> errors.BadManifest:
+    if len(refused) == 1:
+        return refused[0]
+    return errors.BadManifest.of(
+        [complaint for one in refused for complaint in one.complaints],
+        hint=next((one.hint for one in refused if one.hint), ""),
+        warnings=[warning for one in refused for warning in one.warnings],
+    )

@@ -1,0 +1,86 @@
+"""What do `--env`, `--map`, `--volume` and `--command` say: pairs and words, checked."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from bireme import errors
+from bireme.sdk.submissions import Given
+
+
+def environment(written: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE`, or `NAME` for the value that it has here; the last one of a name wins."""
+    found = {}
+    for one in written:
+        if one and "=" not in one:
+            if one not in os.environ:
+                raise errors.BadInput(
+                    f"--env {one}: {one} is not set here", hint=f"--env {one}=VALUE, or: export {one}=VALUE"
+                )
+            found[one] = os.environ[one]
+        else:
+            name, value = _pair("--env", one, "--env NAME=VALUE")
+            found[name] = value
+    return found
+
+
+def maps(written: Sequence[str]) -> dict[str, str]:
+    """`/path/of/the/image=./path/here`; what is here must be here."""
+    found = {}
+    for one in written:
+        target, source = _pair("--map", one, "--map /opt/app=./src")
+        if not os.path.isabs(target):
+            raise errors.BadInput(
+                f"--map {one}: {target} is not a path of an image, which begins with /",
+                hint="the image's path comes first: --map /opt/app=./src",
+            )
+        if not os.path.exists(source):
+            raise errors.BadInput(f"--map {one}: there is no {source}", hint="the path here comes second")
+        found[target] = os.path.abspath(source)
+    return found
+
+
+def volumes(written: Sequence[str]) -> dict[str, str]:
+    """`claim=./folder`; the folder must be there, or a typing error would train on nothing."""
+    found = {}
+    for one in written:
+        claim, folder = _pair("--volume", one, "--volume claim=./data")
+        if not os.path.isdir(folder):
+            raise errors.BadInput(f"--volume {one}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+        found[claim] = os.path.abspath(folder)
+    return found
+
+
+def words(command: str | None) -> tuple[str, ...]:
+    """The words of a command, as a shell would split them."""
+    if command is None:
+        return ()
+    try:
+        split = tuple(shlex.split(command))
+    except ValueError as error:
+        raise errors.BadInput(f"--command cannot be split into words: {error}") from error
+    if not split:
+        raise errors.BadInput("--command is empty", hint='--command "python train.py"')
+    return split
+
+
+def given(
+    *, env: Sequence[str], map: Sequence[str], volume: Sequence[str], command: str | None, python: str | None
+) -> Given:
+    """All of them together."""
+    return Given(
+        environment=environment(env),
+        maps=maps(map),
+        volumes=volumes(volume),
+        command=words(command),
+        python=python or "",
+    )
+
+
+def _pair(option: str, written: str, example: str) -> tuple[str, str]:
+    name, mark, value = written.partition("=")
+    if not mark or not name or (not value and option != "--env"):
+        raise errors.BadInput(f"{option} {written!r} is not of the form {example.split()[1]}", hint=example)
+    return name, value

@@ -1,0 +1,54 @@
+"""How does a cluster look. Pure."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+from bireme.backends.kubernetes.cluster_checks import ClusterFacts
+from bireme.model.quantities import show_cpu, show_memory
+from bireme.sdk.cluster.cluster_health import ClusterView
+
+_UNSEEN = "you may not look"
+_WHOSE = {"bireme": "Bireme's", "kubeflow": "Kubeflow's own", "": "none"}
+
+
+def shown(view: ClusterView) -> list[str]:
+    """What there is, then what is missing with its next step."""
+    it = view.cluster
+    facts = [
+        ("bireme", view.bireme),
+        ("cluster", f"{it.context} at {it.server}, namespace {it.namespace}"),
+        ("kubernetes", it.kubernetes),
+        ("job kinds", f"{_WHOSE[it.definitions]}: {', '.join(it.kinds)}" if it.kinds else "none"),
+        ("operator", _UNSEEN if it.operator is None else it.operator or "none"),
+        ("nodes", _nodes(it)),
+        ("devices", _devices(it)),
+        ("storage", _storage(it)),
+        ("DNS", _UNSEEN if it.dns is None else "served" if it.dns else "not served"),
+        ("neighbours", ", ".join(it.neighbours) or "none"),
+    ]
+    lines = [f"{name:<11} {value}" for name, value in facts]
+    for problem in view.problems:
+        lines += ["", f"! {problem.what}", *indent(f"next: {problem.next}", "  ").splitlines()]
+    return lines
+
+
+def _nodes(it: ClusterFacts) -> str:
+    if it.nodes is None:
+        return _UNSEEN
+    return f"{it.ready_nodes} of {it.nodes} ready: {show_cpu(it.cpu)}, {show_memory(it.memory)}"
+
+
+def _devices(it: ClusterFacts) -> str:
+    if it.nodes is None:
+        return _UNSEEN
+    return ", ".join(f"{count} {name}" for name, count in it.devices.items()) or "none"
+
+
+def _storage(it: ClusterFacts) -> str:
+    if it.storage_classes is None:
+        return _UNSEEN
+    if not it.storage_classes:
+        return "no class"
+    marks = {it.default_class: " (default)"} if it.default_class else {}
+    return ", ".join(f"{name}{marks.get(name, '')}" for name in it.storage_classes)

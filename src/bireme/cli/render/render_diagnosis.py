@@ -1,0 +1,43 @@
+"""How is a person told why a job failed: what, where to read on, and the first error last. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bireme.cli.render.text import indented
+from bireme.sdk.views import Diagnosis, Finding, FirstError
+
+MOST_LINES = 40
+"""Of a traceback: the ends of it, which say where and what; all of it is in the logs."""
+
+
+def lines(diagnosis: Diagnosis, kept: Sequence[str] = ()) -> list[str]:
+    """The whole story, to be printed last; `kept` says what is left to go on from."""
+    told = [diagnosis.summary]
+    if diagnosis.finding is Finding.INDEPENDENT:
+        return told + indented(diagnosis.advice)
+    if diagnosis.more:
+        told.append(f"Everything it printed: {diagnosis.more}")
+    return [*told, *kept, *indented(diagnosis.advice), *_error(diagnosis.error)]
+
+
+def sentence(diagnosis: Diagnosis) -> str:
+    """The same in a line."""
+    return diagnosis.summary
+
+
+def _error(error: FirstError | None) -> list[str]:
+    if error is None:
+        return []
+    if error.traceback:
+        return ["", *_shortened(error.traceback.rstrip("\n").splitlines())]
+    return ["", "Its last lines:", *indented(error.tail)] if error.tail else []
+
+
+def _shortened(traceback: list[str]) -> list[str]:
+    if len(traceback) <= MOST_LINES:
+        return traceback
+    head = MOST_LINES // 4
+    tail = MOST_LINES - head - 1
+    left_out = len(traceback) - head - tail
+    return [*traceback[:head], f"  ... ({left_out} lines left out)", *traceback[-tail:]]

@@ -1,0 +1,210 @@
+"""How do jobs look in a list and one by one. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from bireme.cli.render import render_diagnosis, render_progress, render_warm, text
+from bireme.model.pods import Resources
+from bireme.model.quantities import show_cpu, show_memory
+from bireme.model.status import Phase
+from bireme.sdk.views import JobList, JobSummary, JobView, ReplicaView
+
+_SPARE = ("KIND", "RESTARTS", "AGE", "READY", "WHERE")
+"""What a list does without where there is little room, in this order."""
+MOST_EVENTS = 20
+"""The newest; `--json` has them all."""
+
+
+def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
+    """A table of jobs, and below it a line on the warm interpreters and their memory."""
+    header = ["NAME", "KIND", "PHASE", "READY", "RESTARTS", "AGE", "WHY"]
+    rows = [_row(job, now) for job in jobs.jobs]
+    if any(job.progress is not None for job in jobs.jobs):
+        header.insert(-1, "PROGRESS")
+        cells = [render_progress.cell(job.progress, job.phase is Phase.RUNNING, now) for job in jobs.jobs]
+        rows = [[*row[:-1], cell, row[-1]] for row, cell in zip(rows, cells, strict=True)]
+    if any(job.context or job.namespace for job in jobs.jobs):
+        header.insert(1, "WHERE")
+        rows = [[row[0], job.where, *row[1:]] for row, job in zip(rows, jobs.jobs, strict=True)]
+    lines = text.sheet(header, rows, columns, _SPARE, told=("READY", "AGE", "WHERE"), keeps=True)
+    if not jobs.warm:
+        return lines
+    warm = render_warm.line(jobs.warm)
+    return [*lines, *([""] if lines else []), warm if columns is None else text.cut(warm, columns)]
+
+
+def shown(job: JobView, now: float, columns: int | None = None) -> list[str]:
+    """Everything about a job, the question that matters first."""
+    lines = [
+        *text.hanging("", f"{job.id}  {job.kind}  {job.phase}{_ready(job)}", columns),
+        *(line for name, value in _facts(job, now) for line in _fact(name, value, columns)),
+        "",
+        *_replicas(job, now, columns),
+    ]
+    if job.conditions:
+        lines += ["", *_conditions(job, columns)]
+    if job.events:
+        lines += ["", *_events(job, columns)]
+    if job.diagnosis is not None:
+        lines += ["", *render_diagnosis.lines(job.diagnosis, kept(job, now))]
+    if job.why and (job.diagnosis is None or job.phase is Phase.RUNNING):
+        lines += ["", *text.hanging("", f"{job.id}: {job.why}", columns)]
+    return lines
+
+
+def kept(job: JobView, now: float) -> list[str]:
+    """What a job that failed can go on from, and how."""
+    one, again = job.checkpoint, f"bireme resume {job.id}"
+    if job.phase is not Phase.FAILED or one is None:
+        return []
+    saved = f", saved {text.duration(max(0.0, now - one.saved))} ago" if one.saved else ""
+    line = f"Its newest checkpoint is of step {one.step}{saved} in {one.where}"
+    return [line, f"Go on from it: {again if job.resumable else f'bireme run ... --from {one.where}'}"]
+
+
+def amount(resources: Resources) -> str:
+    """What is asked for: `2 cpu, 4 GiB, 1 nvidia.com/gpu`."""
+    parts = []
+    if resources.cpu is not None:
+        parts.append(show_cpu(resources.cpu))
+    if resources.memory is not None:
+        parts.append(show_memory(resources.memory))
+    parts += [f"{count} {name}" for name, count in resources.devices.items()]
+    return ", ".join(parts)
+
+
+def scaled(before: JobView, after: JobView) -> list[str]:
+    """What scaling has changed: ranks of a script, or replicas by role."""
+    if after.counts_ranks:
+        if before.total == after.total:
+            return [f"nothing to change: it has {after.total} ranks in all"]
+        return [f"from {before.total} to {after.total} ranks"]
+    was = {role.name: role.replicas for role in before.roles}
+    counts = [(role.name, was.get(role.name, 0), role.replicas) for role in after.roles]
+    return [f"{name} from {old} to {new}" for name, old, new in counts if old != new] or ["nothing to change"]
+
+
+def moment(at: float) -> str:
+    """A time on this machine's clock."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (ValueError, OverflowError, OSError):  # what a damaged file says was no time
+        return "at an unknown time"
+
+
+def _row(job: JobSummary, now: float) -> Sequence[str]:
+    ready = "-" if job.is_over else job.workers
+    return (
+        job.id,
+        job.kind,
+        str(job.phase),
+        ready,
+        str(job.restarts),
+        text.age(job.age(now)),
+        job.why,
+    )
+
+
+def _ready(job: JobView) -> str:
+    return "" if job.is_over else f"  {job.workers} ready"
+
+
+def _fact(name: str, value: str, columns: int | None) -> list[str]:
+    return text.hanging(f"  {name:<10} ", value, columns)
+
+
+def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
+    limit = "any number" if job.crash_limit is None else job.crash_limit
+    earlier = f", and {job.forgiven} before it got further or was resumed" if job.forgiven else ""
+    crashes = f"{job.crashes - job.forgiven} of {limit} forgiven{earlier}"
+    evictions = f"{job.evictions} of {job.eviction_limit} forgiven"
+    facts = [
+        ("command", " ".join(job.command)),
+        ("resources", _resources(job)),
+        ("created", f"{moment(job.created)} ({text.duration(now - job.created)} ago) on {job.host}"),
+        *render_progress.facts(job.progress, job.phase is Phase.RUNNING, now),
+        ("ran", _ran(job)),
+        ("attempt", str(job.attempt + 1)),
+        ("crashes", crashes if job.crashes else ""),
+        ("evictions", evictions if job.evictions else ""),
+        ("checkpoint", _checkpoint(job, now)),
+        ("folder", job.cwd),
+        ("python", job.python),
+        ("files", job.folder),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _checkpoint(job: JobView, now: float) -> str:
+    one = job.checkpoint
+    if one is None:
+        return ""
+    saved = f", {text.duration(max(0.0, now - one.saved))} ago" if one.saved else ""
+    return f"step {one.step}{saved}, {one.where}"
+
+
+def _resources(job: JobView) -> str:
+    roles = ", ".join(f"{role.replicas} {role.type}" for role in job.roles)
+    claimed = amount(job.resources)
+    if claimed:
+        return f"{roles}: {claimed}"
+    # Here a rank without requests counts as one cpu; a cluster's scheduler counts it as nothing.
+    return (
+        f"{roles}: nothing is asked for" if job.context else f"{roles}: one cpu each, as nothing is asked for"
+    )
+
+
+def _ran(job: JobView) -> str:
+    return "" if job.ran is None else text.duration(job.ran)
+
+
+def _replicas(job: JobView, now: float, columns: int | None) -> list[str]:
+    rows = [
+        (
+            one.short,
+            "-" if one.rank is None else str(one.rank),
+            str(one.phase),
+            "yes" if one.ready else "no",
+            str(one.restarts),
+            "-" if one.exit_code is None else str(one.exit_code),
+            one.host if job.context else "-" if one.pid is None else str(one.pid),
+            _lasted(one, now),
+            one.message or one.reason,
+        )
+        for one in job.replicas
+    ]
+    place = "NODE" if job.context else "PID"
+    header = ("REPLICA", "RANK", "PHASE", "READY", "RESTARTS", "EXIT", place, "RAN", "MESSAGE")
+    return text.sheet(header, rows, columns, ("PID", "RANK", "RESTARTS", "READY", "RAN"), wraps=True)
+
+
+def _lasted(replica: ReplicaView, now: float) -> str:
+    if replica.started is None:
+        return "-"
+    return text.age((replica.ended or now) - replica.started)
+
+
+def _conditions(job: JobView, columns: int | None) -> list[str]:
+    rows = [
+        (str(one.type), "yes" if one.status else "no", moment(one.changed), one.message)
+        for one in job.conditions
+    ]
+    return text.sheet(("CONDITION", "HOLDS", "SINCE", "MESSAGE"), rows, columns, wraps=True)
+
+
+def _events(job: JobView, columns: int | None) -> list[str]:
+    newest = job.events[-MOST_EVENTS:]
+    rows = [
+        (
+            moment(one.time),
+            str(one.type),
+            one.reason,
+            one.message + (f" (x{one.count})" if one.count > 1 else ""),
+        )
+        for one in newest
+    ]
+    lines = text.sheet(("EVENT", "TYPE", "REASON", "MESSAGE"), rows, columns, ("TYPE", "REASON"), wraps=True)
+    left_out = len(job.events) - len(newest)
+    return [*lines, f"{left_out} older ones: bireme show {job.id} --json"] if left_out else lines

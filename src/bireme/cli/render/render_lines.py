@@ -1,0 +1,71 @@
+"""How do a log line and the status line look. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from bireme.cli.render import text
+from bireme.model.job import Job
+from bireme.sdk import rank_names
+from bireme.sdk.local.run_follower import Glance
+from bireme.sdk.views import LogLine
+
+
+class Prefixes:
+    """Says which replica speaks, where there is more than one; keeps each one's colour."""
+
+    def __init__(self, jobs: Sequence[Job], *, colour: bool, terminal: bool) -> None:
+        """A program that reads a log gets it as it is; at a terminal no line may command it."""
+        self._several_jobs = len(jobs) > 1
+        self._needed = self._several_jobs or any(not rank_names.is_alone(job) for job in jobs)
+        self._names = [job.name for job in jobs]
+        self._mains = _main_containers(jobs)
+        self._colour = colour
+        self._terminal = terminal
+        self._colours: dict[str, str] = {}
+
+    def line(self, line: LogLine) -> str:
+        """The line as it is printed."""
+        sidecar = line.container not in self._mains
+        if not self._needed and not sidecar:
+            return self.bare(line)
+        name = line.replica if self._several_jobs else self._short(line.replica)
+        if sidecar:
+            name = f"{name}/{line.container}"
+        name = text.plain(name)
+        code = self._colours.setdefault(name, text.COLOURS[len(self._colours) % len(text.COLOURS)])
+        return f"{text.coloured(f'[{name}]', code, self._colour)} {self.bare(line)}"
+
+    def bare(self, line: LogLine) -> str:
+        """The line without saying whose it is."""
+        return text.log_line(line.text, colour=self._colour) if self._terminal else line.text
+
+    def _short(self, replica: str) -> str:
+        job = next((name for name in self._names if replica.startswith(f"{name}-")), "")
+        return replica.removeprefix(f"{job}-")
+
+
+def status_line(glances: Sequence[Glance], last: str, elapsed: float) -> str:
+    """Phase, replicas, elapsed time and the last line; the screen cuts it to its width."""
+    parts = [_state(glances), text.clock(elapsed), _note(glances) or last]
+    return "  ".join(part for part in parts if part)
+
+
+def _state(glances: Sequence[Glance]) -> str:
+    if len(glances) == 1:
+        one = glances[0]
+        tries = f" (attempt {one.attempt + 1})" if one.attempt else ""
+        return f"{one.id}  {one.phase} {one.ready}/{one.total}{tries}"
+    phases = Counter(str(one.phase) for one in glances)
+    return f"{len(glances)} jobs: " + ", ".join(f"{count} {phase}" for phase, count in phases.items())
+
+
+def _note(glances: Sequence[Glance]) -> str:
+    """What a job waits for stands where its last line would: there is none yet, or it is old."""
+    notes = [one.waiting or one.trouble for one in glances if one.waiting or one.trouble]
+    return notes[0] if len(notes) == len(glances) and notes else ""
+
+
+def _main_containers(jobs: Sequence[Job]) -> set[str]:
+    return {role.main for job in jobs for role in job.roles}

@@ -1,0 +1,124 @@
+"""`bireme check`: are manifests valid."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.cli import backend_options, manifest_arguments, script_options
+from bireme.cli.invocation import as_json, print_json, print_lines, say
+from bireme.cli.render import text
+from bireme.sdk.backends import Backend
+from bireme.sdk.views import CheckedJob, CheckError, CheckView, ScriptFiles
+
+_SCRIPTS = (".py", ".sh", ".ipynb")
+
+
+@click.command("check", short_help="Say whether manifests are valid; start nothing.")
+@manifest_arguments.files
+@manifest_arguments.more
+@as_json
+def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> None:
+    """Says whether manifests are valid, and what stands in the way of running them here.
+
+    Exits with 2 if one is not valid. What only this machine lacks is said, and is no error. With
+    --on kubernetes the API server is asked, which changes nothing either. Of a script (FILE.py, FILE.sh) it
+    lists which files would go with it to a cluster, and which would not.
+    """
+    view, refused = _looked(files, more)
+    if as_json:
+        print_json(view)
+        sys.exit(refused[0].exit_status if refused else 0)
+    for warning in view.warnings:
+        say(f"warning: {warning}")
+    for job in view.jobs:
+        print_lines(_lines(job, backend_options.chosen().client().places.backend))
+    for script in view.scripts:
+        print_lines(_script(script))
+    if refused:
+        raise _together(refused)
+
+
+def _looked(
+    files: tuple[str, ...], more: tuple[str, ...]
+) -> tuple[CheckView, tuple[errors.BiremeError, ...]]:
+    """What is valid and what is not, whatever goes wrong; the errors stand in the view too."""
+    view = CheckView(jobs=(), warnings=())
+    refused: tuple[errors.BiremeError, ...] = ()
+    scripts, others = _sorted(more)
+    try:
+        client = backend_options.chosen().client()
+        if files or others or not scripts:
+            found = manifest_arguments.read(client, files, others)
+            refused = found.refused
+            view = replace(view, warnings=tuple(str(one) for each in found.refused for one in each.warnings))
+            if found.ordered.orders:
+                checked = client.checked(found.ordered)
+                view = replace(checked, warnings=(*view.warnings, *checked.warnings))
+        view = replace(view, scripts=tuple(map(_files_of, scripts)))
+    except errors.BiremeError as error:
+        refused = (*refused, error)
+    return replace(view, errors=tuple(one for error in refused for one in _errors(error))), refused
+
+
+def _together(refused: tuple[errors.BiremeError, ...]) -> errors.BiremeError:
+    """One error for all; what is not about a manifest comes after what is."""
+    bad = [one for one in refused if isinstance(one, errors.BadManifest)]
+    others = [one for one in refused if not isinstance(one, errors.BadManifest)]
+    if bad and others:
+        say(f"bireme: {manifest_arguments.together(bad)}")
+    return others[0] if others else manifest_arguments.together(bad)
+
+
+def _sorted(more: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The scripts among the words, and the manifests."""
+    scripts = tuple(one for one in more if one.endswith(_SCRIPTS))
+    return scripts, tuple(one for one in more if not one.endswith(_SCRIPTS))
+
+
+def _errors(error: errors.BiremeError) -> Iterator[CheckError]:
+    complaints = error.complaints if isinstance(error, errors.BadManifest) else ()
+    for one in complaints:
+        yield CheckError(
+            code=error.code,
+            text=one.text,
+            hint=one.hint,
+            file=one.file,
+            line=one.line,
+            column=one.column,
+            field=one.field,
+        )
+    if not complaints:
+        yield CheckError(code=error.code, text=error.what, hint=error.hint)
+
+
+def _files_of(script: str) -> ScriptFiles:
+    from bireme.sdk.cluster import script_files  # here, because it loads a part of the cluster's backend
+
+    return script_files.of_script(script, Path.cwd())
+
+
+def _script(found: ScriptFiles) -> list[str]:
+    sections = (
+        (f"{found.script}: these files of {found.folder} go with it to a cluster:", found.sent),
+        ("left out by ignore files:", found.left_out),
+        ("never sent, because their names are those of keys or credentials:", found.never_sent),
+    )
+    return [line for title, names in sections if names for line in (title, *text.indented(names, "  "))]
+
+
+def _lines(job: CheckedJob, backend: Backend) -> list[str]:
+    roles = ", ".join(f"{count} {role}" for role, count in job.replicas.items())
+    lines = [f"{job.file}:{job.line}: {job.kind} {job.name} is valid ({roles})"]
+    if job.here:
+        place = "on this machine" if backend is Backend.LOCAL else "in the cluster"
+        lines += text.indented([f"to run it {place}, more is needed:", *job.here.splitlines()], "  ")
+    if job.flags:
+        told = script_options.supplemented(["-f", job.file], job.flags, {"-f": True}, job.by_hand)
+        lines += text.indented(told, "  ")
+    return lines + [f"  note: {note}" for note in job.notes]

@@ -1,0 +1,87 @@
+"""`bireme logs`: what did the replicas print."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+import click
+import msgspec
+
+from bireme import errors
+from bireme.cli import time_arguments
+from bireme.cli.invocation import as_json, meant, one_name, opened, say, say_shortage
+from bireme.cli.render import text
+from bireme.cli.render.render_lines import Prefixes
+from bireme.cli.terminal import this_terminal
+from bireme.sdk.backends import Following
+from bireme.sdk.local import run_follower
+from bireme.sdk.views import LogLine, LogRecord
+
+_BATCH = 1000
+
+
+@click.command("logs", short_help="Print what a job's replicas printed.")
+@one_name
+@click.argument("replica", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until the job has ended.")
+@click.option("--since", metavar="TIME", help="Only what is newer: 10m, 2h30m, 2026-01-31T12:00.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, and what comes."
+)
+@as_json
+def command(
+    name: str | None, replica: str | None, follow: bool, since: str | None, tail: int | None, as_json: bool
+) -> None:
+    """Prints the lines of all replicas in the order of their times, or of one REPLICA (such as worker-1).
+
+    Without a NAME, those of the newest job.
+    """
+    client = opened()
+    say_shortage(client)
+    from_time = None if since is None else time_arguments.moment(since, time.time(), "--since")
+    watch = client.watch(meant(client, name), replica, since=from_time, tail=tail)
+    here = this_terminal()
+    prefixes = Prefixes([watch.job], colour=here.colour, terminal=here.stdout)
+    show = _as_json if as_json else (prefixes.line if replica is None else prefixes.bare)
+    try:
+        printed = _print(watch.drain(), show)
+        if follow:
+            _follow(watch, show)
+            if watch.is_removed():
+                say(f"{watch.id} was removed")
+        elif not printed and (why := watch.silence()):
+            say(why)
+    except KeyboardInterrupt:
+        sys.exit(errors.Interrupted.exit_status)
+    finally:
+        watch.close()
+
+
+def _follow(watch: Following, show: Callable[[LogLine], str]) -> None:
+    pace = run_follower.Pace()
+    while watch.exists() and not watch.is_over():
+        lines = watch.poll()
+        _print(lines, show)
+        watch.revive()
+        time.sleep(pace.pause(bool(lines)))
+    _print(watch.drain(), show)
+
+
+def _print(lines: Iterable[LogLine], show: Callable[[LogLine], str]) -> int:
+    """Prints lines and returns how many there were."""
+    left, count = iter(lines), 0
+    while batch := list(islice(left, _BATCH)):
+        count += len(batch)
+        sys.stdout.write("".join(f"{show(line)}\n" for line in batch))
+        sys.stdout.flush()
+    return count
+
+
+def _as_json(line: LogLine) -> str:
+    record = LogRecord(
+        time=line.time, replica=line.replica, container=line.container, stream=line.stream, text=line.text
+    )
+    return text.safe_json(msgspec.json.encode(record).decode())

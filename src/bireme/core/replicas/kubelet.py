@@ -1,0 +1,174 @@
+"""What does a kubelet do next with one replica: which container starts, and what the replica's phase is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from bireme.core.restarts import backoff
+from bireme.model.pods import Container, PodSpec
+from bireme.model.replicas import ReplicaPhase
+
+
+class InPlace(StrEnum):
+    """When a container that ended is started again in its replica."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    NEVER = "Never"
+
+    def again(self, exit_code: int) -> bool:
+        return self is InPlace.ALWAYS or (self is InPlace.ON_FAILURE and exit_code != 0)
+
+
+class ContainerState(Struct, frozen=True):
+    """What has become of one container: how often it ended, and how it is now."""
+
+    ended: int = 0
+    running: bool = False
+    exit_code: int | None = None
+    """Of its last end."""
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    failures: int = 0
+    """Ends in a row that ask for a back-off; a long healthy run sets them back."""
+
+
+class Life(Struct, frozen=True):
+    """The next thing to do for a replica, and what to say of it."""
+
+    phase: ReplicaPhase
+    start: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    """Sidecars that outlive the work."""
+    wake_at: float | None = None
+    ready: bool = False
+    restarts: int = 0
+    exit_code: int | None = None
+
+
+def decide(pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], now: float) -> Life:
+    """Decide as a kubelet does: init containers one by one, then all others together."""
+    steps = [_step(one, policy, states, now) for one in pod.containers]
+    failed = _failed_init(pod, policy, states)
+    if failed is not None or all(step.over for step in steps):
+        return _over(pod, policy, main, states, failed)
+    restarts = _restarts(pod, policy, states)
+    blocked = _initialise(pod, states, now)
+    if blocked is not None:
+        start = (blocked.name,) if blocked.start else ()
+        return Life(ReplicaPhase.PENDING, start=start, wake_at=blocked.wake_at, restarts=restarts)
+    steps += [_step(one, InPlace.ALWAYS, states, now) for one in pod.init_containers if one.sidecar]
+    waits = [step.wake_at for step in steps if step.wake_at is not None]
+    return Life(
+        ReplicaPhase.RUNNING,
+        start=tuple(step.name for step in steps if step.start),
+        wake_at=min(waits, default=None),
+        ready=all(_state(one, states).running for one in pod.containers),
+        restarts=restarts,
+        exit_code=states.get(main, ContainerState()).exit_code,
+    )
+
+
+def ended(state: ContainerState, exit_code: int, now: float) -> ContainerState:
+    """The state of a container after one more end."""
+    healthy = now - state.started_at >= backoff.RESET
+    return ContainerState(
+        ended=state.ended + 1,
+        exit_code=exit_code,
+        started_at=state.started_at,
+        ended_at=now,
+        failures=1 if healthy else state.failures + 1,
+    )
+
+
+def started(state: ContainerState, now: float) -> ContainerState:
+    """The state of a container that was started."""
+    return ContainerState(
+        ended=state.ended,
+        running=True,
+        exit_code=state.exit_code,
+        started_at=now,
+        ended_at=state.ended_at,
+        failures=state.failures,
+    )
+
+
+class _Step(Struct, frozen=True):
+    name: str
+    start: bool = False
+    over: bool = False
+    wake_at: float | None = None
+
+
+def _over(
+    pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], failed_init: int | None
+) -> Life:
+    """The end of a replica: only its sidecars may still run, and their end is no restart."""
+    codes = [failed_init] if failed_init else [states[one.name].exit_code for one in pod.containers]
+    first = next((code for code in codes if code), 0)
+    sidecars = [one for one in pod.init_containers if one.sidecar]
+    lasting = [one for one in sidecars if _state(one, states).running]
+    stopped = sum(1 for one in sidecars if _state(one, states).ended and one not in lasting)
+    return Life(
+        ReplicaPhase.FAILED if first else ReplicaPhase.SUCCEEDED,
+        stop=tuple(one.name for one in lasting),
+        restarts=_restarts(pod, policy, states) - stopped,
+        exit_code=first if failed_init else states[main].exit_code or first,
+    )
+
+
+def _failed_init(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState]) -> int | None:
+    """The exit code of an init container that failed and is not started again."""
+    if policy is not InPlace.NEVER:
+        return None
+    codes = [_state(one, states).exit_code for one in pod.init_containers if not one.sidecar]
+    return next((code for code in codes if code), None)
+
+
+def _initialise(pod: PodSpec, states: dict[str, ContainerState], now: float) -> _Step | None:
+    """What is next for the first init container that is not through yet; None when all are."""
+    for one in pod.init_containers:
+        state = _state(one, states)
+        if one.sidecar:
+            if not state.running and not (state.ended and _work_began(pod, states)):
+                return _step(one, InPlace.ALWAYS, states, now)
+        elif state.exit_code != 0 or state.running:
+            # Where a failed one is not started again, the replica has failed already.
+            return _step(one, InPlace.ON_FAILURE, states, now)
+    return None
+
+
+def _work_began(pod: PodSpec, states: dict[str, ContainerState]) -> bool:
+    return any(one.name in states for one in pod.containers)
+
+
+def _step(container: Container, policy: InPlace, states: dict[str, ContainerState], now: float) -> _Step:
+    state = _state(container, states)
+    if state.running:
+        return _Step(container.name)
+    if not state.ended:
+        return _Step(container.name, start=True)
+    if not policy.again(state.exit_code or 0):
+        return _Step(container.name, over=True)
+    due = state.ended_at + backoff.in_place(state.failures)
+    return _Step(container.name, start=True) if due <= now else _Step(container.name, wake_at=due)
+
+
+def _restarts(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState]) -> int:
+    """Ends that were followed by a new start, or will be as soon as the back-off is over."""
+    total = 0
+    for one in (*pod.init_containers, *pod.containers):
+        state = states.get(one.name)
+        if state is None or not state.ended:
+            continue
+        rule = InPlace.ALWAYS if one.sidecar else policy
+        if one in pod.init_containers and not one.sidecar and policy is InPlace.ALWAYS:
+            rule = InPlace.ON_FAILURE
+        total += state.ended if state.running or rule.again(state.exit_code or 0) else state.ended - 1
+    return total
+
+
+def _state(container: Container, states: dict[str, ContainerState]) -> ContainerState:
+    return states.get(container.name, ContainerState())

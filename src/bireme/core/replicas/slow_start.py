@@ -1,0 +1,130 @@
+"""Replicas of a job are started one at first, more as they are accepted, and one alone after a refusal.
+
+A place that refuses one replica, because a quota is used up or it is too busy, refuses the others as well. So
+what follows a refusal is not even tried: the whole job waits, and then asks for one replica alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme.core.restarts import backoff
+from bireme.model.job import Member
+from bireme.model.replicas import Fault
+from bireme.model.status import Refusal, Status
+
+MOST_AT_ONCE = 24
+"""Starts of one job that are under way side by side: more would not be faster, and each costs memory."""
+MOST_OF_A_STEP = 128
+"""Starts that one decision asks for. All of a large job would block whoever decides and fill its memory: each
+replica may be told the addresses of all others."""
+LONGEST_WAIT = 30.0
+"""Seconds: room comes back when another job ends, which nothing tells, and one request is cheap."""
+
+
+class Free(Struct, frozen=True, tag="free"):
+    """Whoever may start is started, as many as one step asks for."""
+
+
+class Held(Struct, frozen=True, tag="held"):
+    """Nobody starts before a time."""
+
+    until: float
+
+
+class Probing(Struct, frozen=True, tag="probing"):
+    """One replica is tried alone: the one that was refused, if it may start."""
+
+    refusal: Refusal
+
+
+Pace = Free | Held | Probing
+
+
+def chosen(pace: Pace, due: Sequence[Member]) -> Sequence[Member]:
+    """Which of the replicas that may start are started now."""
+    match pace:
+        case Free():
+            return due[:MOST_OF_A_STEP]
+        case Held():
+            return ()
+        case Probing(refusal):
+            return [one for one in due if one.name == refusal.replica] or due[:1]
+        case _:
+            assert_never(pace)
+
+
+def next_turn(pace: Pace, due: Sequence[Member], now: float) -> float | None:
+    """When those follow who may start and are not chosen; None where that is nobody."""
+    match pace:
+        case Free():
+            return now if len(due) > MOST_OF_A_STEP else None
+        case Held(until):
+            return until
+        case Probing(refusal):
+            return _tried(refusal, now).not_before if due else None
+        case _:
+            assert_never(pace)
+
+
+def lanes(accepted: int) -> int:
+    """How many starts are under way side by side, given how many were accepted since the last refusal.
+
+    Each one that is accepted makes room for one more beside itself: 1, 2, 4, 8... from answer to answer.
+    """
+    return min(1 + accepted, MOST_AT_ONCE)
+
+
+def wait(failures: int) -> float:
+    """Seconds until a replica is tried after so many refusals."""
+    return min(LONGEST_WAIT, backoff.longest(failures))
+
+
+def note(
+    status: Status, faults: Sequence[Fault], missing: Sequence[Member], now: float
+) -> tuple[Status, Pace]:
+    """Remember that the place refused a start, or forget it when it took the one that it refused.
+
+    A backend may show a fault once or until the next try: how often it is seen does not matter.
+    """
+    refusal = status.refusal
+    fault = _first(faults, missing)
+    if fault is not None:
+        status = replace(status, trouble=fault.text)
+        if refusal is None:
+            replica = fault.replica or next((one.name for one in missing), "")
+            refusal = _tried(Refusal(replica, 0, now), now)
+    elif refusal is not None and all(one.name != refusal.replica for one in missing):
+        refusal = None
+    status = replace(status, refusal=refusal)
+    if refusal is None:
+        return status, Free()
+    return status, Held(refusal.not_before) if refusal.not_before > now else Probing(refusal)
+
+
+def try_again(status: Status, pace: Pace, due: Sequence[Member], now: float) -> Status:
+    """Remember before a replica is tried alone which one it is, and that the next try is due later.
+
+    Whichever is tried: once it is there, there is room for the others. To wait for the one that was refused
+    first would hold up all of them for as long as that one may not start for reasons of its own.
+    """
+    if not isinstance(pace, Probing) or not due:
+        return status
+    (tried,) = chosen(pace, due)
+    return replace(status, refusal=replace(_tried(pace.refusal, now), replica=tried.name))
+
+
+def _tried(refusal: Refusal, now: float) -> Refusal:
+    failures = refusal.failures + 1
+    return Refusal(refusal.replica, failures, now + wait(failures))
+
+
+def _first(faults: Sequence[Fault], missing: Sequence[Member]) -> Fault | None:
+    """The refusal that is told: always of the same replica for as long as nothing changes."""
+    shared = {one.replica: one for one in faults if not one.alone}
+    named = (shared[one.name] for one in missing if one.name in shared)
+    return next(named, next(iter(shared.values()), None))

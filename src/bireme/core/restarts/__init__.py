@@ -1,0 +1,1 @@
+"""Decisions after a loss: what is counted, what is replaced, when the job fails."""

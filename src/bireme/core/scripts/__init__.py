@@ -1,0 +1,1 @@
+"""What a script's command line and output say."""

@@ -1,0 +1,380 @@
+"""What does the short form mean: a script and a number of workers as a full manifest.
+
+    script: train.py --epochs 10
+    workers: 4
+
+compiles to a PyTorchJob whose replicas are ranks. Every other field has a default.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from msgspec import Struct, structs
+
+from bireme import kinds
+from bireme.core.scripts.interpreters import Launch
+from bireme.errors import BadInput
+from bireme.manifest import name_rules, option_amounts, roles, run_policy
+from bireme.manifest.problems import Complaint, Fields
+from bireme.manifest.text.nodes import Node, describe, quoted
+from bireme.model.job import ENVIRONMENT_ANNOTATION, METRICS_ANNOTATION, RESTART_ANNOTATION, Kind, Unit
+
+Manifest = dict[str, Any]  # Any: JSON has no better type
+
+RETRIES = 3
+FIELDS = (
+    "script",
+    "name",
+    "workers",
+    "gpu",
+    "cpu",
+    "memory",
+    "data",
+    "checkpoints",
+    "retries",
+    "metrics",
+    "env",
+    "kind",
+    "image",
+    "python",
+)
+
+CLAIM = "pvc://"
+"""How a place for checkpoints begins that is in a persistent volume claim: `pvc://claim/folder`."""
+MOUNT = "/bireme/checkpoints"
+"""Where that claim is mounted."""
+
+_RANGE = re.compile(r"\s*([0-9]{1,9})\s*\.\.\s*([0-9]{1,9})\s*")
+_DEVICE = "nvidia.com/gpu"
+
+# The image only matters in a cluster, where a manifest without one is refused.
+_IMAGES = {
+    Kind.PYTORCH: "pytorch/pytorch",
+    Kind.TENSORFLOW: "tensorflow/tensorflow",
+    Kind.PADDLE: "paddlepaddle/paddle",
+}
+_ANY_IMAGE = "python:3"
+
+# Which field of the short form a part of the compiled manifest comes from.
+_ORIGINS = tuple(
+    (re.compile(pattern), field)
+    for pattern, field in (
+        (r"^metadata\.(name|generateName)", "name"),
+        (r"\.(replicas|parallelism|completions)$", "workers"),
+        (r"\[nvidia\.com/gpu\]$", "gpu"),
+        (r"\.(limits|requests)\.cpu$", "cpu"),
+        (r"\.(limits|requests)\.memory$", "memory"),
+        (r"\.containers\[0\]\.env\b", "env"),
+        (r"\.containers\[0\]\.image$", "image"),
+        (r"\.backoffLimit$", "retries"),
+    )
+)
+
+
+_BY_PYTHON = Launch()
+
+
+class ShortForm(Struct, frozen=True):
+    """The fields of the short form, checked."""
+
+    script: tuple[str, ...]
+    """The script and its arguments."""
+    name: str = ""
+    workers: int = 1
+    least: int | None = None
+    """The lower end, where `workers` was given as a range."""
+    gpu: int = 0
+    cpu: str = ""
+    memory: str = ""
+    data: str = ""
+    checkpoints: str = ""
+    retries: int = RETRIES
+    metrics: tuple[str, ...] = ()
+    """Names or expressions of numbers that the script prints."""
+    env: dict[str, str] = {}
+    kind: Kind = Kind.PYTORCH
+    image: str = ""
+    python: str = ""
+    launcher: tuple[str, ...] | None = None
+    """What stands before the script instead of the interpreter."""
+
+    @property
+    def path(self) -> str | None:
+        """The script's file; none where it is a module (`-m package.train`)."""
+        return None if self.script[0].startswith("-") else self.script[0]
+
+    @property
+    def module(self) -> str | None:
+        """What `python -m` takes, where the script is a module."""
+        return self.script[1] if self.script[0] == "-m" and len(self.script) > 1 else None
+
+
+def read(fields: Fields) -> ShortForm | None:
+    """Reads a document of the short form, or complains."""
+    script = _script(fields)
+    least, workers = _workers(fields)
+    short = ShortForm(
+        script=script,
+        name=_name(fields),
+        workers=workers,
+        least=least,
+        gpu=fields.integer("gpu", 0, minimum=0),
+        cpu=fields.quantity("cpu") or "",
+        memory=fields.quantity("memory") or "",
+        data=fields.text("data", ""),
+        checkpoints=_checkpoints(fields),
+        retries=fields.integer("retries", RETRIES, minimum=0),
+        metrics=fields.good_texts("metrics", run_policy.wrong_pattern),
+        env=fields.text_map("env"),
+        kind=Kind(fields.choice("kind", list(Kind), Kind.PYTORCH)),
+        image=fields.text("image", ""),
+        python=fields.text("python", ""),
+    )
+    fields.done(FIELDS)
+    return short if script else None
+
+
+def from_script(
+    script: str,
+    args: tuple[str, ...] = (),
+    *,
+    name: str = "",
+    workers: int = 1,
+    gpu: int = 0,
+    cpu: str = "",
+    memory: str = "",
+    env: Mapping[str, str] | None = None,
+    retries: int = RETRIES,
+    launch: Launch = _BY_PYTHON,
+) -> Manifest:
+    """Makes the manifest of `bireme run train.py --workers 4`; what is wrong names its option."""
+    if not script:
+        raise BadInput("the script has no name", hint="bireme run train.py --workers 2")
+    short = ShortForm(
+        script=(script, *args),
+        name=name,
+        workers=option_amounts.at_least(1, "--workers", workers),
+        gpu=option_amounts.at_least(0, "--gpu", gpu),
+        cpu=option_amounts.quantity("--cpu", cpu),
+        memory=option_amounts.memory("--memory", memory),
+        env=dict(env or {}),
+        retries=option_amounts.at_least(0, "--retries", retries),
+    )
+    short = launched(short, launch)
+    if name and (wrong := name_rules.wrong_job_name(name)):
+        raise BadInput(f"--name {name}: {wrong}")
+    for variable in short.env:
+        if wrong := name_rules.wrong_variable(variable):
+            raise BadInput(f"--env {quoted(variable)}: {wrong}")
+    return compile(short)
+
+
+def launched(short: ShortForm, launch: Launch) -> ShortForm:
+    """The same, run by what its script needs; an interpreter that the user names is kept."""
+    if launch.words is None or short.python:
+        return short
+    script = (called(short.script[0], launch), *short.script[1:])
+    return structs.replace(short, launcher=launch.words, script=script)
+
+
+def called(path: str, launch: Launch) -> str:
+    """How a script is named where it is run: a program is looked for on PATH unless it has a slash."""
+    return f"./{path}" if launch.words == () and "/" not in path else path
+
+
+def compile(short: ShortForm) -> Manifest:
+    """Makes the full manifest, as `bireme render` prints it."""
+    metadata: Manifest = {"name": short.name} if short.name else {"generateName": f"{_stem(short)}-"}
+    if annotations := _annotations(short):
+        metadata["annotations"] = annotations
+    api_version = "batch/v1" if short.kind is Kind.BATCH else "kubeflow.org/v1"
+    return {"apiVersion": api_version, "kind": str(short.kind), "metadata": metadata, "spec": _spec(short)}
+
+
+def is_placeholder(image: str) -> bool:
+    """Whether an image stands in a compiled manifest only because it must have one."""
+    return image == _ANY_IMAGE or image in _IMAGES.values()
+
+
+def placed(complaint: Complaint, root: Node) -> Complaint:
+    """Moves a complaint about the compiled manifest to the field of the short form that caused it."""
+    entries = root.value if isinstance(root.value, dict) else {}
+    field = next((field for pattern, field in _ORIGINS if pattern.search(complaint.field)), "script")
+    # What is not written was made from the script.
+    node = entries.get(field) or entries.get("script") or root
+    named = field if field in entries else "script"
+    return structs.replace(complaint, line=node.mark.line, column=node.mark.column, field=named)
+
+
+def _script(fields: Fields) -> tuple[str, ...]:
+    text = fields.text("script")
+    if text is None:
+        if fields.node("script") is None:
+            fields.error("script", "is missing", "write `script: train.py`")
+        return ()
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        fields.error(
+            "script", f"it cannot be split into words: {str(error).lower()}", "close the quotation mark"
+        )
+        return ()
+    if not words or not words[0]:
+        fields.error("script", "is missing", "write `script: train.py`")
+        return ()
+    return words
+
+
+def _name(fields: Fields) -> str:
+    name = fields.text("name", "")
+    if name and (wrong := name_rules.wrong_job_name(name)):
+        fields.error("name", wrong)
+        return ""
+    return name
+
+
+def _checkpoints(fields: Fields) -> str:
+    given = fields.text("checkpoints", "")
+    if given.startswith(CLAIM) and not _claim(given)[0]:
+        fields.error("checkpoints", f"{quoted(given)} names no claim", f"write {CLAIM}my-claim/some/folder")
+        return ""
+    return given
+
+
+def _claim(checkpoints: str) -> tuple[str, str]:
+    """The persistent volume claim in which checkpoints are kept, and the folder in it; empty if in none."""
+    if not checkpoints.startswith(CLAIM):
+        return "", ""
+    name, _, folder = checkpoints.removeprefix(CLAIM).partition("/")
+    return ("", "") if name_rules.wrong_subdomain(name) else (name, folder.strip("/"))
+
+
+def _workers(fields: Fields) -> tuple[int | None, int]:
+    """Returns the lower end of a range, if it is one, and the number of workers to start."""
+    node = fields.node("workers")
+    if node is None or not isinstance(node.value, str):
+        return None, fields.integer("workers", 1, minimum=1, maximum=roles.MOST_REPLICAS)
+    bounds = _RANGE.fullmatch(node.value)
+    if bounds is None:
+        text = f"wanted a whole number or a range such as 2..8, found {describe(node)}"
+        fields.error(
+            "workers", text, "put no quotes around a number" if node.value.strip().isdecimal() else ""
+        )
+        return None, 1
+    least, most = int(bounds[1]), int(bounds[2])
+    if not 1 <= least <= most <= roles.MOST_REPLICAS:
+        fields.error(
+            "workers", f"a range begins with at least 1 and does not fall, found {quoted(node.value)}"
+        )
+        return None, 1
+    if least < most:
+        text = f"the job starts with {most} workers and keeps them: changing their number comes later"
+        fields.warn("workers", text)
+    return least, most
+
+
+def _stem(short: ShortForm) -> str:
+    words = [word for word in short.script if not word.startswith("-")]
+    return name_rules.label_of(PurePath(words[0]).stem if words else "")[:40].strip("-") or "job"
+
+
+def _annotations(short: ShortForm) -> dict[str, str]:
+    annotations: dict[str, str] = {}
+    if short.kind is not Kind.BATCH:
+        annotations[RESTART_ANNOTATION] = str(Unit.GANG)
+    if short.kind is Kind.PYTORCH:
+        annotations[ENVIRONMENT_ANNOTATION] = "torchrun"
+    if short.least is not None and short.least < short.workers:
+        annotations[run_policy.ELASTIC_MIN_ANNOTATION] = str(short.least)
+    if short.metrics:
+        annotations[METRICS_ANNOTATION] = "\n".join(short.metrics)
+    return annotations
+
+
+def _spec(short: ShortForm) -> Manifest:
+    specs = _roles(short)
+    policy = {"backoffLimit": short.retries, "cleanPodPolicy": "Running"}
+    return {"runPolicy": policy, kinds.module(short.kind).SPECS: specs} if specs else _batch_spec(short)
+
+
+def _roles(short: ShortForm) -> Manifest:
+    match short.kind:
+        case Kind.PYTORCH | Kind.XGBOOST:
+            master = {"Master": _role(short, 1)}
+            return {**master, "Worker": _role(short, short.workers - 1)} if short.workers > 1 else master
+        case Kind.TENSORFLOW | Kind.JAX | Kind.PADDLE:
+            return {"Worker": _role(short, short.workers)}
+        case Kind.MPI:
+            return _mpi_roles(short)
+        case Kind.BATCH:
+            return {}
+
+
+def _role(short: ShortForm, replicas: int) -> Manifest:
+    return {"replicas": replicas, "restartPolicy": "Never", "template": _template(short, _container(short))}
+
+
+def _mpi_roles(short: ShortForm) -> Manifest:
+    """The launcher starts one rank in every worker, and needs no resources of its own."""
+    command = ["mpirun", "-np", str(short.workers), *_command(short)]
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    launcher = _container(structs.replace(short, gpu=0, cpu="", memory="", env={**as_root, **short.env}))
+    worker = {key: value for key, value in _container(short).items() if key != "command"}
+    return {
+        "Launcher": {
+            "replicas": 1,
+            "restartPolicy": "Never",
+            "template": _template(short, {**launcher, "command": command}),
+        },
+        "Worker": {"replicas": short.workers, "restartPolicy": "Never", "template": _template(short, worker)},
+    }
+
+
+def _batch_spec(short: ShortForm) -> Manifest:
+    template = _template(short, _container(short))
+    template["spec"]["restartPolicy"] = "Never"
+    return {
+        "completionMode": "Indexed",
+        "parallelism": short.workers,
+        "completions": short.workers,
+        "backoffLimit": short.retries,
+        "template": template,
+    }
+
+
+def _template(short: ShortForm, container: Manifest) -> Manifest:
+    claim, folder = _claim(short.checkpoints)
+    if not claim:
+        return {"spec": {"containers": [container]}}
+    mount = {"name": "checkpoints", "mountPath": MOUNT} | ({"subPath": folder} if folder else {})
+    volume = {"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim}}
+    return {"spec": {"containers": [{**container, "volumeMounts": [mount]}], "volumes": [volume]}}
+
+
+def _container(short: ShortForm) -> Manifest:
+    container: Manifest = {
+        "name": kinds.module(short.kind).MAIN or "main",
+        "image": short.image or _IMAGES.get(short.kind, _ANY_IMAGE),
+        "command": _command(short),
+    }
+    kept = MOUNT if _claim(short.checkpoints)[0] else short.checkpoints
+    env = {"BIREME_DATA": short.data, "BIREME_CHECKPOINTS": kept}
+    variables = {name: value for name, value in env.items() if value} | short.env
+    if variables:
+        container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
+    limits: Manifest = {key: value for key, value in (("cpu", short.cpu), ("memory", short.memory)) if value}
+    if short.gpu:
+        limits[_DEVICE] = short.gpu
+    if limits:
+        container["resources"] = {"limits": limits}
+    return container
+
+
+def _command(short: ShortForm) -> list[str]:
+    before = (short.python or "python",) if short.launcher is None else short.launcher
+    return [*before, *short.script]

@@ -1,0 +1,1 @@
+"""Text of a manifest as trees of values that know their file, line and column."""

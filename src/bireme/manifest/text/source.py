@@ -1,0 +1,174 @@
+"""What did the user write: files and text as trees that know the line and column of every value.
+
+YAML and JSON are read, with several documents in a file. Everything a stranger's file can do to a reader
+(huge, deep, full of aliases, not text at all) ends in BadManifest, quickly and with a sentence.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import NoReturn
+
+from bireme.core.scripts.interpreters import ENDINGS
+from bireme.errors import BadManifest
+from bireme.manifest.problems import Complaint, Complaints
+from bireme.manifest.text import json_reader, yaml_reader
+from bireme.manifest.text.nodes import Document, Mark, Node
+from bireme.manifest.text.tree_builder import Builder
+from bireme.model import quantities
+
+__all__ = ["MOST_BYTES", "Document", "Mark", "Node", "read_path", "read_text"]
+
+MOST_BYTES = 4 * 1024 * 1024
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+# What YAML allows; without this, its parser would name the character but not the line.
+_NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BYTE_ORDER_MARK = "\ufeff"
+_WHOLE_FILE = Mark(0, 0)
+
+
+def read_path(path: Path, complaints: Complaints | None = None) -> list[Document]:
+    """Reads a file, or every manifest of a folder by name; subfolders and hidden files are left alone.
+
+    What cannot be read is refused, or, where complaints are gathered, added to them.
+    """
+    documents: list[Document] = []
+    problems = complaints or Complaints()
+    try:
+        files = _files(path)
+    except BadManifest as error:
+        files = _noted(error, problems)
+    for file in files:
+        try:
+            content = _content(file)
+            _refuse_program(file, content)
+            documents += read_text(content, str(file))
+        except BadManifest as error:
+            _noted(error, problems)
+    if complaints is None:
+        problems.raise_if_any()
+    return documents
+
+
+def _noted(error: BadManifest, complaints: Complaints) -> list[Path]:
+    for each in error.complaints:
+        if isinstance(each, Complaint):
+            complaints.add(each)
+    return []
+
+
+def read_text(text: bytes | str, file: str = "<stdin>") -> list[Document]:
+    """Reads every document of a text; those that hold nothing are left out."""
+    _check_size(file, len(text))
+    characters = _decoded(text, file) if isinstance(text, bytes) else text
+    characters = characters.removeprefix(_BYTE_ORDER_MARK)
+    if odd := _NOT_ALLOWED.search(characters):
+        mark = _mark(characters, odd.start())
+        _refuse(file, f"the character U+{ord(odd[0]):04X} is not allowed in a manifest", mark=mark)
+    documents = _parsed(characters, file)
+    if not documents:
+        _refuse(file, "the file is empty" if not characters.strip() else "the file holds no document")
+    return documents
+
+
+def _refuse_program(file: Path, content: bytes) -> None:
+    """Refuses what is meant to be run: complaints about its YAML would help nobody."""
+    if file.suffix.lower() in _SUFFIXES:
+        return
+    if content.startswith(b"#!") or b"\0" in content or file.suffix in ENDINGS:
+        _refuse(str(file), "it is not a manifest", f"to run it: bireme run {shlex.quote(str(file))}")
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        if not path.is_dir():
+            return [path]
+        found = [each for each in sorted(path.iterdir()) if _is_manifest(each)]
+    except OSError as error:
+        _refuse(str(path), _reason(error))
+    if not found:
+        _refuse(str(path), "the folder holds no manifest", hint="names must end in .yaml, .yml or .json")
+    return found
+
+
+def _is_manifest(path: Path) -> bool:
+    return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".") and path.is_file()
+
+
+def _content(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            _check_size(str(file), os.fstat(stream.fileno()).st_size)
+            # A pipe has no size beforehand, and must not fill the memory either.
+            return stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        _refuse(str(file), _reason(error))
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file or folder"
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return f"it cannot be read: {strerror or error}"
+
+
+def _check_size(file: str, size: int) -> None:
+    if size <= MOST_BYTES:
+        return
+    shown = quantities.show_memory(size) if size > MOST_BYTES + 1 else "more"
+    _refuse(
+        file,
+        f"the manifest is too large: at most {quantities.show_memory(MOST_BYTES)} are read, found {shown}",
+    )
+
+
+def _decoded(content: bytes, file: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        mark = _mark(content[: error.start].decode("utf-8"), error.start)
+        wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        hint = f"the file is {'UTF-16' if wide else 'in another encoding or not text'}; save it as UTF-8"
+        byte = content[error.start]
+        _refuse(file, f"byte 0x{byte:02x} at offset {error.start} is not UTF-8", hint, mark)
+
+
+def _parsed(characters: str, file: str) -> list[Document]:
+    if not json_reader.looks_like_json(characters):
+        return _parsed_as_yaml(characters, file)
+    builder = Builder(file)
+    try:
+        json_reader.read(characters, builder)
+    except json_reader.NotJson as error:
+        return _parsed_as_yaml_or_json(characters, file, error)
+    return builder.documents()
+
+
+def _parsed_as_yaml(characters: str, file: str) -> list[Document]:
+    builder = Builder(file)
+    yaml_reader.read(characters, builder)
+    return builder.documents()
+
+
+def _parsed_as_yaml_or_json(characters: str, file: str, not_json: json_reader.NotJson) -> list[Document]:
+    """Reads YAML that begins with a bracket; if it is neither, its first key tells which was meant."""
+    try:
+        return _parsed_as_yaml(characters, file)
+    except BadManifest:
+        if json_reader.is_meant_as_json(characters):
+            _refuse(file, f"the text is not JSON: {not_json.text}", mark=not_json.mark)
+        raise
+
+
+def _mark(text: str, offset: int) -> Mark:
+    before = text[:offset]
+    return Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _refuse(file: str, text: str, hint: str = "", mark: Mark = _WHOLE_FILE) -> NoReturn:
+    raise BadManifest.of([Complaint(file, mark.line, mark.column, "", text, hint)])

@@ -1,0 +1,89 @@
+"""Who else looks after these kinds of jobs in the cluster: two operators on one job would fight."""
+
+from __future__ import annotations
+
+from bireme import errors
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.paths import path
+from bireme.model.job import Kind
+from bireme.operator.install import crds, operator_objects
+from bireme.operator.install.operator_objects import Object
+
+WEBHOOK = "validator.training-operator.kubeflow.org"
+"""Asks the Training Operator about every job that is written, and refuses all of them once it is gone."""
+
+OPERATORS = ("training-operator", "mpi-operator", "tf-job-operator", "tf-operator", "pytorch-operator")
+"""What the Deployments of Kubeflow's operators are called, old ones included."""
+
+
+async def refuse(api: Api, namespace: str) -> None:
+    """Raises if another operator serves our kinds, or ours runs in another namespace already."""
+    for name in OPERATORS:
+        for one in await _deployments(api, name):
+            if _replicas(one):
+                where = _namespace(one)
+                raise errors.BadInput(
+                    f"Kubeflow's {name} runs in namespace {where} and serves the same kinds of jobs",
+                    hint="Bireme's verbs work as its client as well. To replace it, stop it first:\n"
+                    f"  kubectl -n {where} scale deployment {name} --replicas 0",
+                )
+    if await _has_webhook(api):
+        raise errors.BadInput(
+            f"the webhook {WEBHOOK} of Kubeflow's Training Operator, which does not run, refuses every job",
+            hint=f"to remove it: kubectl delete validatingwebhookconfiguration {WEBHOOK}",
+        )
+    for one in await _deployments(api, operator_objects.NAME):
+        if _namespace(one) != namespace:
+            raise errors.BadInput(
+                f"Bireme's operator is in namespace {_namespace(one)} already",
+                hint=f"to renew it: bireme install --namespace {_namespace(one)}",
+            )
+
+
+def refuse_foreign(definitions: dict[Kind, Object]) -> None:
+    """Raises if somebody else has defined one of our kinds."""
+    foreign = [crds.name(kind) for kind, one in definitions.items() if not is_ours(one)]
+    if foreign:
+        raise errors.BadInput(
+            f"somebody else has defined {', '.join(foreign)}; no operator of theirs runs",
+            hint="to take the definitions over, jobs included: bireme install --adopt",
+        )
+
+
+def is_ours(one: Object) -> bool:
+    match one:
+        case {"metadata": {"labels": {crds.PART_OF: str(whose)}}}:
+            return whose == crds.OURS[crds.PART_OF]
+    return False
+
+
+async def _deployments(api: Api, name: str) -> list[Object]:
+    found = await api.get(path("apps/v1", "deployments"), fieldSelector=f"metadata.name={name}")
+    items: list[Object] = found.get("items", [])
+    return items
+
+
+async def _has_webhook(api: Api) -> bool:
+    try:
+        await api.get(
+            path("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", name=WEBHOOK)
+        )
+    except ApiError as error:
+        if error.status == 404:
+            return False
+        raise
+    return True
+
+
+def _replicas(deployment: Object) -> int:
+    match deployment:
+        case {"spec": {"replicas": int(replicas)}}:
+            return replicas
+    return 1
+
+
+def _namespace(one: Object) -> str:
+    match one:
+        case {"metadata": {"namespace": str(namespace)}}:
+            return namespace
+    return ""

@@ -1,0 +1,347 @@
+"""How do the definitions and the operator get into a cluster, and out of it again.
+
+Everything is applied on the server's side, so that what others set on the same objects stays theirs. Nobody
+is fought: where another operator serves the same kinds, or somebody else wants the same field otherwise, a
+sentence says so and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.backends.kubernetes import operator_remedies
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.client.preconditions import ByName, Expected
+from bireme.backends.kubernetes.rollouts import Standing
+from bireme.model.job import Kind
+from bireme.operator.install import conflicts, crds, operator_objects
+from bireme.operator.install.operator_objects import Object, Settings
+
+MANAGER = "bireme"
+PATIENCE = 60.0
+"""Seconds for a definition to be served, or to be gone with all its jobs."""
+_LOOK_AGAIN = 0.2
+_REMINDER = "bireme.io/uninstalled-at-version"
+
+_PLURALS = {
+    "CustomResourceDefinition": "customresourcedefinitions",
+    "Namespace": "namespaces",
+    "ServiceAccount": "serviceaccounts",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "NetworkPolicy": "networkpolicies",
+    "Deployment": "deployments",
+    "Service": "services",
+}
+# What the server itself writes into every object.
+_WRITTEN_BY_SERVER = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
+
+
+class Outcome(StrEnum):
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    ABSENT = "absent"
+    KEPT = "kept"
+    """It was left alone: it is not ours, or an earlier installation made it and this one was not asked to."""
+
+
+class Done(Struct, frozen=True):
+    """What became of one object."""
+
+    kind: str
+    name: str
+    namespace: str
+    outcome: Outcome
+
+
+class InstallView(Struct, frozen=True):
+    """What `bireme install --json` and `bireme uninstall --json` print."""
+
+    objects: tuple[Done, ...]
+    dry_run: bool = False
+    operator: Standing | None = None
+    """How the operator fares; None where that was not waited for."""
+    version: int = 1
+
+
+class Wish(Struct, frozen=True):
+    """How to install."""
+
+    settings: Settings = Settings()
+    crds_only: bool = False
+    adopt: bool = False
+    """Take over definitions, and fields, that others have set."""
+    dry_run: bool = False
+
+
+async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
+    """Applies everything, one object after the other.
+
+    Where another operator serves the kinds, or somebody else made one of the objects, it refuses before the
+    first. A single field that somebody else set is found when its object has its turn.
+    """
+    found = await _definitions(api)
+    await conflicts.refuse(api, wish.settings.namespace)
+    if not wish.crds_only:
+        wish = replace(wish, settings=await _with_image(api, wish.settings))
+    objects = [] if wish.crds_only else _beside(wish.settings)
+    if not wish.adopt:
+        conflicts.refuse_foreign(found)
+        for one in objects:
+            _refuse_foreign(one, await _get(api, one))
+    for definition in crds.every(_storage(found)):
+        yield await _apply(api, definition, wish)
+    if not wish.dry_run:
+        await _until_served(api)
+    if wish.crds_only:
+        return
+    home = operator_objects.namespace(wish.settings)
+    there = await _get(api, home)
+    if there is None or conflicts.is_ours(there):
+        yield await _apply(api, home, wish)
+    for one in objects:
+        if there is None and wish.dry_run and _namespace(one):
+            # A server that only tries has not made the namespace either, and would miss it.
+            yield _done(one, Outcome.CREATED)
+        else:
+            yield await _apply(api, one, wish)
+    async for kept in _left(api, wish.settings):
+        yield kept
+
+
+async def _with_image(api: Api, settings: Settings) -> Settings:
+    """Without a choice the operator keeps its image. A first one has to be named: none is published."""
+    if settings.image:
+        return settings
+    there = await _get(api, operator_objects.workload(settings)[0])
+    match there:
+        case {"spec": {"template": {"spec": {"containers": [{"image": str(image)}, *_]}}}}:
+            return replace(settings, image=image)
+    raise errors.BadInput(
+        "no image of the operator is published yet: name one with --image",
+        hint="\n".join(operator_remedies.building(namespace=settings.namespace)),
+    )
+
+
+def _beside(settings: Settings) -> list[Object]:
+    """What is installed beside the definitions and the namespace."""
+    parts = (
+        operator_objects.rights(settings),
+        operator_objects.network(settings),
+        operator_objects.workload(settings),
+    )
+    return [one for part in parts for one in part]
+
+
+async def _left(api: Api, settings: Settings) -> AsyncIterator[Done]:
+    """What an earlier installation made that this one was not asked for: it stays, and is told."""
+    wanted = [_path(one) for one in _beside(settings)]
+    for one in operator_objects.network(replace(settings, network_policy=True)):
+        there = await _get(api, one) if _path(one) not in wanted else None
+        if there is not None and conflicts.is_ours(there):
+            yield _done(one, Outcome.KEPT)
+
+
+async def jobs(api: Api) -> list[str]:
+    """Every job that would go with our definitions, as `tfjob mnist (namespace default)`."""
+    found = await _definitions(api)
+    ours = [kind for kind, definition in found.items() if conflicts.is_ours(definition)]
+    return [name for kind in ours for name in await _jobs(api, kind)]
+
+
+async def uninstall(api: Api, settings: Settings, *, keep_crds: bool = False) -> AsyncIterator[Done]:
+    """Deletes what was installed, the operator first; what is not ours is kept."""
+    every = replace(settings, network_policy=True)  # Whoever installed may have wanted it.
+    parts = (
+        operator_objects.workload(every),
+        operator_objects.network(every),
+        operator_objects.rights(every),
+    )
+    for one in (one for part in parts for one in reversed(part)):
+        yield await _delete(api, one)
+    for definition in [] if keep_crds else crds.every():
+        yield await _delete(api, definition)
+    yield await _delete(api, operator_objects.namespace(settings))
+    if not keep_crds:
+        await _until_gone(api)
+
+
+# --- One object -------------------------------------------------------------------------------------------
+
+
+async def _apply(api: Api, wanted: Object, wish: Wish) -> Done:
+    before = await _get(api, wanted)
+    if not wish.adopt:
+        _refuse_foreign(wanted, before)
+    meant = Expected(_metadata(before, "uid")) if before is not None else ByName.INSTALLS
+    query = {"fieldManager": MANAGER} | ({"force": "true"} if wish.adopt else {})
+    if wish.dry_run:
+        query["dryRun"] = "All"
+    try:
+        after: Object = await api.patch(_path(wanted), wanted, meant=meant, how="apply", **query)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        raise errors.BadInput(
+            f"somebody else has set fields of {wanted['kind']} {_name(wanted)} otherwise: {error.message}",
+            hint="to take them over: bireme install --adopt",
+        ) from error
+    if before is None:
+        return _done(wanted, Outcome.CREATED)
+    same = _essence(before) == _essence(after)
+    return _done(wanted, Outcome.UNCHANGED if same else Outcome.CHANGED)
+
+
+def _refuse_foreign(wanted: Object, there: Object | None) -> None:
+    if there is not None and not conflicts.is_ours(there):
+        raise errors.BadInput(
+            f"somebody else has made {wanted['kind']} {_name(wanted)}",
+            hint="delete it, or take it over: bireme install --adopt",
+        )
+
+
+async def _delete(api: Api, one: Object) -> Done:
+    there = await _get(api, one)
+    if there is None:
+        return _done(one, Outcome.ABSENT)
+    if not conflicts.is_ours(there):
+        return _done(one, Outcome.KEPT)
+    gone = await api.delete(_path(one), uid=_metadata(there, "uid"))
+    return _done(one, Outcome.ABSENT if gone is None else Outcome.DELETED)
+
+
+async def _get(api: Api, one: Object) -> Object | None:
+    try:
+        found: Object = await api.get(_path(one))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return None
+    return found
+
+
+def _essence(one: Object) -> Object:
+    """The object without what the server adds, so that two of them can be compared."""
+    metadata = one["metadata"]
+    assert isinstance(metadata, dict)
+    kept = {name: value for name, value in metadata.items() if name not in _WRITTEN_BY_SERVER}
+    return {**{name: value for name, value in one.items() if name != "status"}, "metadata": kept}
+
+
+def _path(one: Object) -> str:
+    return path(str(one["apiVersion"]), _PLURALS[str(one["kind"])], _namespace(one), _name(one))
+
+
+def _done(one: Object, outcome: Outcome) -> Done:
+    return Done(str(one["kind"]), _name(one), _namespace(one), outcome)
+
+
+def _name(one: Object) -> str:
+    return _metadata(one, "name")
+
+
+def _namespace(one: Object) -> str:
+    return _metadata(one, "namespace")
+
+
+def _metadata(one: Object, field: str) -> str:
+    metadata = one["metadata"]
+    assert isinstance(metadata, dict)
+    return str(metadata.get(field, ""))
+
+
+# --- Definitions ------------------------------------------------------------------------------------------
+
+
+async def _definitions(api: Api) -> dict[Kind, Object]:
+    """The definitions of our kinds that are in the cluster, whoever made them."""
+    found = {kind: await _get(api, crds.definition(kind)) for kind in crds.KINDS}
+    return {kind: one for kind, one in found.items() if one is not None}
+
+
+def _storage(found: dict[Kind, Object]) -> str:
+    """The version in which MPIJobs are stored: the one that is in use already, else our own choice."""
+    match found.get(Kind.MPI):
+        case {"spec": {"versions": [*versions]}}:
+            stored = [one["name"] for one in versions if one.get("storage")]
+            return next((one for one in stored if one in crds.versions(Kind.MPI)), crds.STORAGE)
+    return crds.STORAGE
+
+
+async def _jobs(api: Api, kind: Kind) -> list[str]:
+    found = await api.get(path(f"{crds.GROUP}/{crds.STORAGE}", crds.plural(kind)))
+    listed = found.get("items", [])
+    return [f"{kind.lower()} {_name(one)} (namespace {_namespace(one)})" for one in listed]
+
+
+async def _until_served(api: Api) -> None:
+    async def served() -> list[str]:
+        found = await _definitions(api)
+        return [crds.name(kind) for kind in crds.KINDS if not _is_established(found.get(kind))]
+
+    await _until_none(served, "not served yet")
+
+
+async def _until_gone(api: Api) -> None:
+    seen: dict[Kind, str] = {}
+
+    async def left() -> list[str]:
+        ours = {kind: one for kind, one in (await _definitions(api)).items() if conflicts.is_ours(one)}
+        for kind, one in ours.items():
+            version = _metadata(one, "resourceVersion")
+            if _is_forgotten(one) and seen.get(kind) == version:
+                await _remind(api, one, version)
+            seen[kind] = version
+        return [crds.name(kind) for kind in ours]
+
+    await _until_none(left, "not gone yet")
+
+
+async def _remind(api: Api, definition: Object, version: str) -> None:
+    """Changes the definition a little, so that the server looks at it again.
+
+    When its clean-up fails, as it does while the storage of the kind is only just there, the server tries
+    again at once; where that meets its own last write, it takes the matter for done, and ignores the news of
+    that write, because only `Terminating` differs. Until somebody changes anything else, nothing happens.
+    """
+    try:
+        change = {"metadata": {"annotations": {_REMINDER: version}}}
+        await api.patch(_path(definition), change, meant=Expected(_metadata(definition, "uid"), version))
+    except ApiError as error:
+        if error.status not in (404, 409):  # It went, or the server has looked at it since.
+            raise
+
+
+async def _until_none(look: Callable[[], Awaitable[list[str]]], words: str) -> None:
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while missing := await look():
+        if asyncio.get_running_loop().time() > deadline:
+            what = f"after {PATIENCE:.0f} s these definitions are {words}: {', '.join(missing)}"
+            raise errors.Unreachable(what, hint="the same command can be run again")
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _is_forgotten(definition: Object) -> bool:
+    """Whether the server failed to clean up after it, and may not try again by itself."""
+    match definition:
+        case {"status": {"conditions": [*conditions]}}:
+            return any(one["reason"] == "InstanceDeletionFailed" for one in conditions)
+    return False
+
+
+def _is_established(definition: Object | None) -> bool:
+    match definition:
+        case {"status": {"conditions": [*conditions]}}:
+            return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    return False

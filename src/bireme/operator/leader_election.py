@@ -1,0 +1,160 @@
+"""Who of several operators acts: whoever holds the Lease, for as long as it renews it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.client.preconditions import Expected
+from bireme.backends.kubernetes.objects.api_types import Meta
+from bireme.backends.kubernetes.operators import scope_annotations
+from bireme.model.job import Kind
+
+LASTS = 15
+"""Seconds after which a lease that was not renewed may be taken over."""
+GIVE_UP = 10.0
+"""Seconds without a renewal after which a leader stops to act: before anybody else begins."""
+RENEW = 2.0
+
+LEASES = "coordination.k8s.io/v1"
+_log = logging.getLogger(__name__)
+
+
+class LeaseSpec(Struct, frozen=True):
+    holderIdentity: str | None = None
+    leaseDurationSeconds: int | None = None
+    acquireTime: str | None = None
+    renewTime: str | None = None
+    leaseTransitions: int | None = None
+
+
+class Lease(Struct, frozen=True):
+    metadata: Meta = Meta()
+    spec: LeaseSpec = LeaseSpec()
+
+
+class LostLead(Exception):
+    """Somebody else may act now: whoever gets this must not."""
+
+
+class Leadership:
+    """One operator's claim to the lease, which also says what it serves; none of a sort means all."""
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        name: str,
+        identity: str,
+        kinds: Iterable[Kind] = (),
+        namespaces: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api, self.identity, self._clock = api, identity, clock
+        self._all = path(LEASES, "leases", namespace)
+        self._one = path(LEASES, "leases", namespace, name)
+        self._namespace, self._name = namespace, name
+        self._annotations = scope_annotations(kinds, namespaces)
+        self._held: Lease | None = None
+        self._seen: LeaseSpec | None = None
+        self._since = 0.0
+
+    async def take(self) -> None:
+        """Wait until the lease is ours."""
+        waits = False
+        while not await self._try():
+            if not waits and self._seen is not None:
+                _log.info("waiting for the lead", extra={"holder": self._seen.holderIdentity})
+                waits = True
+            await asyncio.sleep(RENEW)
+        _log.info("leading", extra={"identity": self.identity})
+
+    async def keep(self) -> None:
+        """Renew the lease until that fails for too long."""
+        renewed = self._clock()
+        while True:
+            await asyncio.sleep(RENEW)
+            began = self._clock()
+            try:
+                async with asyncio.timeout(max(0.1, renewed + GIVE_UP - began)):
+                    if await self._try():
+                        renewed = began
+                        continue
+                    raise LostLead(f"the lease {self._name} is held by somebody else")
+            except (ApiError, OSError, TimeoutError) as error:
+                if self._clock() - renewed >= GIVE_UP:
+                    raise LostLead(f"the lease {self._name} could not be renewed: {error}") from error
+
+    async def leave(self) -> None:
+        """Give the lease back, so that the next one need not wait."""
+        if self._held is not None:
+            with contextlib.suppress(ApiError, OSError, TimeoutError):
+                async with asyncio.timeout(RENEW):
+                    await self._write(self._held, {"holderIdentity": "", "leaseDurationSeconds": 1})
+
+    async def _try(self) -> bool:
+        try:
+            lease = await self._api.get(self._one, Lease)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return await self._create()
+        if lease.spec.holderIdentity != self.identity and not self._is_free(lease.spec):
+            self._held = None
+            return False
+        return await self._write(lease, self._ours(lease.spec))
+
+    def _is_free(self, spec: LeaseSpec) -> bool:
+        """Whether the lease has run out by our own clock: other machines' clocks are not believed."""
+        if not spec.holderIdentity:
+            return True
+        if spec != self._seen:
+            self._seen, self._since = spec, self._clock()
+        return self._clock() - self._since > (spec.leaseDurationSeconds or LASTS)
+
+    def _ours(self, before: LeaseSpec) -> dict[str, Any]:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec: dict[str, Any] = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": LASTS,
+            "renewTime": now,
+        }
+        if before.holderIdentity != self.identity:
+            spec |= {"acquireTime": now, "leaseTransitions": (before.leaseTransitions or 0) + 1}
+        return spec
+
+    async def _create(self) -> bool:
+        body = {
+            "apiVersion": LEASES,
+            "kind": "Lease",
+            "metadata": {
+                "name": self._name,
+                "namespace": self._namespace,
+                "annotations": self._annotations,
+            },
+            "spec": self._ours(LeaseSpec()),
+        }
+        return await self._won(self._api.create(self._all, body, Lease))
+
+    async def _write(self, lease: Lease, spec: dict[str, Any]) -> bool:
+        meant = Expected(lease.metadata.uid, lease.metadata.resourceVersion)
+        change = {"metadata": {"annotations": self._annotations}, "spec": spec}
+        return await self._won(self._api.patch(self._one, change, Lease, meant=meant))
+
+    async def _won(self, writing: Any) -> bool:  # Any: an awaitable of a Lease
+        try:
+            self._held = await writing
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            return False
+        return True

@@ -1,0 +1,176 @@
+"""How does one operator live: it takes the lead, carries on jobs, and leaves in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Coroutine
+
+from msgspec import Struct
+
+from bireme import errors
+from bireme.backends.kubernetes import gang_admission, operators
+from bireme.backends.kubernetes.backend import Settings
+from bireme.backends.kubernetes.client.access import Access
+from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.error_hints import explained
+from bireme.backends.kubernetes.client.paths import path
+from bireme.operator import health_server
+from bireme.operator.controller import Controller, Scope
+from bireme.operator.health_server import Listens
+from bireme.operator.heartbeats import Heartbeat
+from bireme.operator.leader_election import LEASES, Leadership, LostLead
+from bireme.operator.metrics import Metrics
+
+LEASE = "bireme-operator"
+_log = logging.getLogger(__name__)
+
+
+class Options(Struct, frozen=True):
+    scope: Scope = Scope()
+    settings: Settings = Settings()
+    lead: bool = True
+    """Whether a lease is taken first, so that of several operators one acts."""
+    lease_namespace: str = "bireme-system"
+    health: Listens = Listens("127.0.0.1", 8081)
+    metrics: Listens = Listens("127.0.0.1", 8080)
+
+
+def serve(access: Access, options: Options) -> None:
+    """Run an operator until it is told to stop, or until it cannot go on: then an error says why."""
+    _log_as_json()
+    try:
+        asyncio.run(_serve(access, options))
+    except BaseExceptionGroup as group:
+        raise _explained(_first(group)) from None
+    except (ApiError, LostLead) as error:
+        raise _explained(error) from None
+
+
+async def _serve(access: Access, options: Options) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, stop.set)
+    metrics = Metrics()
+    identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+    async with Api(access) as api:
+        if options.settings.gang_scheduler:
+            await gang_admission.require(api, options.settings.gang_scheduler)
+        scope = await _within_rights(api, options.scope)
+        controller = Controller(api, scope, options.settings, metrics, identity)
+        leadership = _leadership(api, options, identity)
+        if leadership is None:
+            await _warn_of_others(api, options)
+        heartbeat = Heartbeat(api, options.lease_namespace, identity, options.scope)
+        async with (
+            health_server.health(
+                options.health, lambda: True, lambda: leadership is not None or controller.is_ready
+            ),
+            health_server.metrics(options.metrics, metrics),
+        ):
+            await _until(stop, _carry_on(controller, leadership, heartbeat))
+            _log.info("stopping")
+            await (heartbeat if leadership is None else leadership).leave()
+
+
+async def _warn_of_others(api: Api, options: Options) -> None:
+    """Who starts an operator without election may not know of another: both would act on the same jobs."""
+    leases = await operators.find_leases(api, options.lease_namespace) or ()
+    others = operators.acting(leases, options.scope.kinds, options.scope.namespaces, time.time())
+    if others:
+        _log.warning("another operator acts already, or ended just now", extra={"holders": sorted(others)})
+
+
+def _leadership(api: Api, options: Options, identity: str) -> Leadership | None:
+    if not options.lead:
+        return None
+    return Leadership(
+        api, options.lease_namespace, LEASE, identity, options.scope.kinds, options.scope.namespaces
+    )
+
+
+async def _carry_on(controller: Controller, leadership: Leadership | None, heartbeat: Heartbeat) -> None:
+    if leadership is not None:
+        await leadership.take()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task((heartbeat if leadership is None else leadership).keep())
+        tasks.create_task(controller.run())
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> None:
+    """Do the work until told to stop; what ends it before is raised."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working in done:
+        working.result()
+        return
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    """What went wrong first, of tasks that ended together."""
+    one = group.exceptions[0]
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one
+
+
+def _explained(error: BaseException) -> BaseException:
+    match error:
+        case LostLead():
+            return errors.Unreachable(str(error), hint="another operator acts now; start this one again")
+        case ApiError(status=404) if LEASES in error.source.path:
+            return errors.BadInput(
+                f"the lease cannot be made: {error.message}",
+                hint="create that namespace, name another with --lease-namespace, or use --no-leader-elect",
+            )
+        case ApiError():
+            return explained(error)
+    return error
+
+
+async def _within_rights(api: Api, scope: Scope) -> Scope:
+    """Without the right to see nodes we do without, and say what that costs."""
+    try:
+        await api.get(path("v1", "nodes"), dict, limit="1")
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        _log.warning(
+            "nodes may not be listed: pods of a lost node are waited for until somebody deletes them"
+        )
+        return Scope(scope.namespaces, scope.kinds, nodes=False)
+    return scope
+
+
+class _Json(logging.Formatter):
+    """One JSON object a line; what a call gives as `extra` becomes fields."""
+
+    _usual = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"), "level": record.levelname.lower()}
+        fields["message"] = record.getMessage()
+        fields |= {name: value for name, value in vars(record).items() if name not in self._usual}
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
+
+
+def _log_as_json() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json())
+    root = logging.getLogger("bireme")
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)

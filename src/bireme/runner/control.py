@@ -1,0 +1,138 @@
+"""How is a run changed from outside: by editing what is desired, and waking whoever looks after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.core import suspend
+from bireme.model.job import Job
+from bireme.model.status import Phase
+from bireme.runner import guard
+from bireme.runs import directory
+from bireme.runs import machine as machines
+from bireme.runs.directory import RunDirectory
+from bireme.runs.run_files import Desired, Machine
+from bireme.runs.storage import files
+from bireme.runs.storage.locks import Lock
+
+
+def stop(run: RunDirectory) -> None:
+    """Put the job aside: SIGTERM, grace, Suspended."""
+    run.edit(lambda desired: replace(desired, job=_suspended(desired.job, True)))
+    tend(run)
+
+
+def resume(run: RunDirectory) -> None:
+    """Let a job that was put aside, or that failed, go on with its next attempt."""
+    # Whoever resumes or starts another run of the name at this moment must see this one, or be seen.
+    with directory.door(run.home):
+        _resume(run)
+    tend(run)
+
+
+def _resume(run: RunDirectory) -> None:
+    status = run.status()
+    if status.phase is Phase.SUCCEEDED:
+        raise errors.BadInput(
+            f"{run.id} has ended ({status.phase})", hint="a job that succeeded is run anew with `bireme run`"
+        )
+    if not files.has_room(run.path):
+        raise files.no_room_for(run.path / "job.json")  # it could not be stopped any more
+    has_failed = status.phase is Phase.FAILED
+    for other in directory.active(run.home, run.id.name):
+        if other.id != run.id and (has_failed or other.status().phase is not Phase.SUSPENDED):
+            raise directory.still_active(
+                other, "two runs of one name cannot go on together; end it with `bireme rm {}`"
+            )
+
+    def resumed(desired: Desired) -> Desired:
+        policy = replace(desired.job.policy, suspend=False)
+        if has_failed:
+            policy = replace(policy, resumes=status.resumes + 1)
+        return replace(desired, job=replace(desired.job, policy=policy))
+
+    run.edit(resumed)
+
+
+def is_called_back(run: RunDirectory) -> bool:
+    """Whether the run has failed, and is to go on as soon as somebody looks after it."""
+    return suspend.is_called_back(run.desired().job, run.status())
+
+
+def resize(run: RunDirectory, change: Callable[[Job], Job]) -> None:
+    """Change how many replicas roles have."""
+    run.edit(lambda desired: replace(desired, job=change(desired.job)))
+    tend(run)
+
+
+def discard(run: RunDirectory) -> None:
+    """Say that the run is to be ended and removed; `remove` may follow once it is at rest."""
+    if run.is_active():
+        run.edit(lambda desired: replace(desired, deleted=True))
+        tend(run)
+
+
+def is_at_rest(run: RunDirectory) -> bool:
+    """Whether nobody works on the run: it ended or was put aside."""
+    phase = run.status().phase
+    return (phase.is_final or phase is Phase.SUSPENDED) and not run.is_held()
+
+
+def goes_on(run: RunDirectory) -> bool:
+    """Whether somebody wants the run to go on; one that is put aside in order to be removed does not."""
+    return run.is_active() and not (run.desired().deleted and run.status().phase is Phase.SUSPENDED)
+
+
+def hold_ended(run: RunDirectory) -> Lock | None:
+    """Hold a run that has ended or is to be removed, so that nobody takes it; None if it goes on again."""
+    lock = run.hold()
+    if lock is None:
+        return None
+    try:
+        if not goes_on(run):
+            return lock
+    except BaseException:
+        lock.close()
+        raise
+    lock.close()
+    return None
+
+
+def tend(run: RunDirectory) -> bool:
+    """See to it that the run has a runner if it needs one; returns whether a new one was started."""
+    if run.wake() and run.is_held():
+        return False
+    lock = run.hold()
+    if lock is None:
+        return False
+    guard.start(run, lock)
+    return True
+
+
+def revive(home: Path) -> tuple[RunDirectory, ...]:
+    """Start runners for the runs of this machine that lost theirs, and return those."""
+    machine = machines.this_machine()
+    return tuple(run for run in directory.every(home) if _is_orphan(run, machine) and tend(run))
+
+
+def _is_orphan(run: RunDirectory, machine: Machine) -> bool:
+    if run.is_held():
+        return False
+    try:
+        status, desired, context = run.status(), run.desired(), run.context()
+    except errors.BiremeError:
+        # A damaged run must not keep every command from working; `show` and `rm` speak of it.
+        return False
+    if not context.is_of(machine):
+        return False
+    phase = status.phase
+    asleep = phase is Phase.SUSPENDED and (desired.job.policy.suspend or desired.deleted)
+    return suspend.is_called_back(desired.job, status) or not (phase.is_final or asleep)
+
+
+def _suspended(job: Job, wish: bool) -> Job:
+    return replace(job, policy=replace(job.policy, suspend=wish))

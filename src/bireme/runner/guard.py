@@ -1,0 +1,153 @@
+"""Who restarts a runner that dies: its guard, a parent that does nothing else.
+
+`bireme run` forks the guard, the guard forks the runner, and the guard's own death changes nothing: what is
+left dead is found by the next command. The runner is forked without exec, which saves the start of another
+interpreter; the lock of the run travels with it, so that there is no instant at which nobody holds the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import msgspec
+
+from bireme.backends.local import cgroups, processes
+from bireme.backends.local.preflight import provenance
+from bireme.backends.local.processes import Input
+from bireme.runner import loop
+from bireme.runs import runner_log
+from bireme.runs.directory import RunDirectory
+from bireme.runs.run_files import RunId
+from bireme.runs.storage import files
+from bireme.runs.storage.locks import Lock
+
+_MOST_DEATHS = 10
+"""Runners that may die within a minute; more is a fault that another runner would not cure."""
+_WINDOW = 60.0
+
+
+def start(run: RunDirectory, lock: Lock, *, stdin: bool = False) -> None:
+    """Start the guard and the runner of a run that this process holds; `stdin` passes on what it reads."""
+    if threading.active_count() > 1 or processes.MARK in os.environ:
+        _start_anew(run, lock)
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        lock.close()
+        return
+    # Nothing of the command may run twice: whatever happens, this process ends here.
+    try:
+        os.setsid()
+        given = processes.given_input(0) if stdin else None
+        _detach(run)
+        _guard(run, lock, given)
+    except BaseException:
+        runner_log.say(traceback.format_exc())
+    finally:
+        os._exit(0)
+
+
+def main(arguments: list[str]) -> None:
+    """What `python -m bireme.runner.guard HOME NAME NUMBER LOCK` does."""
+    home, name, number, descriptor = arguments
+    run = RunDirectory(Path(home), RunId(name, int(number)))
+    os.set_inheritable(int(descriptor), False)
+    if os.fork():
+        # The guard is nobody's child from here on, so that it does not end with a rank that started it.
+        os._exit(0)
+    cgroups.leave()
+    _detach(run)
+    _guard(run, Lock(int(descriptor)), None)
+
+
+def _start_anew(run: RunDirectory, lock: Lock) -> None:
+    """Start the guard in an interpreter of its own.
+
+    A fork of a threaded program may hang in its locks. And a fork of a rank would carry the mark of the
+    rank's run, by which everything that a rank left is found and killed: this job is not part of that one.
+    """
+    # Not from the working folder: a file of the user's may have the name of a module that we import.
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "bireme.runner.guard",
+        str(run.home),
+        run.id.name,
+        str(run.id.number),
+    ]
+    environ = processes.without_marks(os.environ)
+    subprocess.run(
+        [*words, str(lock.fd)], pass_fds=[lock.fd], start_new_session=True, env=environ, check=False
+    )
+    lock.close()
+
+
+def _guard(run: RunDirectory, lock: Lock | None, stdin: Input | None) -> None:
+    deaths: list[float] = []
+    while lock is not None:
+        pid = os.fork()
+        if pid == 0:
+            _run(run, stdin)
+        lock.close()
+        _record_code(run)
+        _, status = os.waitpid(pid, 0)
+        if os.waitstatus_to_exitcode(status) == 0:
+            return
+        now = time.monotonic()
+        deaths = [one for one in deaths if now - one < _WINDOW] + [now]
+        runner_log.say(f"the runner ended with {os.waitstatus_to_exitcode(status)}; starting another")
+        if len(deaths) > _MOST_DEATHS:
+            runner_log.say(f"{len(deaths)} runners died within {_WINDOW:.0f} s; giving up")
+            return
+        lock = run.hold()
+
+
+def _run(run: RunDirectory, stdin: Input | None) -> None:
+    try:
+        loop.serve(run, stdin)
+        os._exit(0)
+    except BaseException:
+        runner_log.say(traceback.format_exc())
+    finally:
+        # In any case here: further up, this process would take itself for the guard.
+        os._exit(70)
+
+
+def _record_code(run: RunDirectory) -> None:
+    """Write down which commit the code is. Git takes its time, so the idle guard asks it, not the runner."""
+    path = run.path / "code.json"
+    with contextlib.suppress(Exception):
+        if not path.exists():
+            context = run.context()
+            code = provenance.commit(Path(context.cwd), context.code)
+            files.replace_quickly(path, msgspec.json.encode(code))
+
+
+def _detach(run: RunDirectory) -> None:
+    """Let go of the terminal: a closed window must not end the job."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(run.path / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for descriptor in (null, log):
+        if descriptor > 2:
+            os.close(descriptor)
+    os.chdir(run.path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

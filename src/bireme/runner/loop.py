@@ -1,0 +1,176 @@
+"""How is one run carried on from wherever it stands to its end: the engine of a local job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from bireme.backends.local import run_environment
+from bireme.backends.local.backend import LocalBackend
+from bireme.backends.local.cgroups import Cgroups
+from bireme.backends.local.preflight import gpus, provenance
+from bireme.backends.local.processes import Input
+from bireme.backends.local.warm.launcher import WarmLauncher
+from bireme.engine.step import Stored, step
+from bireme.model.decisions import Decision, Event, EventType
+from bireme.model.replicas import Observation
+from bireme.model.status import Phase, Status
+from bireme.runs.directory import RunDirectory
+from bireme.runs.ledger import Ledger
+from bireme.runs.storage import disk_reserve, files
+from bireme.runs.storage.disk_room import LAST_TRIES, PASSING, Room
+
+LONGEST_WAIT = 30.0
+"""Seconds after which a runner looks unasked: a lost wake-up costs time, never correctness."""
+_ROUND = 0.002
+"""Seconds in which changes gather before a step looks at them all."""
+
+
+class RunStore:
+    """A run directory as the store of its one job.
+
+    Where a decision cannot be recorded, the step waits: nothing is done that is not written down, and what
+    happens to the replicas meanwhile is seen by the next step.
+    """
+
+    def __init__(self, run: RunDirectory, backend: LocalBackend) -> None:
+        self._run = run
+        self._journal = backend.journal
+        self._room = backend.room
+        self.status = run.status()
+
+    async def load(self, key: str) -> Stored | None:
+        desired = self._run.desired()
+        job = desired.job
+        if desired.deleted and not job.policy.suspend:
+            policy = msgspec.structs.replace(job.policy, suspend=True)
+            job = msgspec.structs.replace(job, policy=policy)
+        return Stored(job, self.status, str(desired.generation))
+
+    async def record(self, key: str, before: Stored, decision: Decision) -> None:
+        # The journal first: the status must not count an end that the next runner would not know of.
+        await self._room.until(self._journal.flush)
+        # Then the status: an event may be lost with us, a count may not.
+        await self._room.until(lambda: self._run.write_status(decision.status))
+        self.status = decision.status
+        await self.tell(decision.events)
+
+    async def tell(self, events: Iterable[Event]) -> None:
+        told = tuple(events)
+
+        def write() -> None:
+            self._run.append_events(told, time.time())
+
+        if _is_over(self.status):
+            # The truth is written: nobody who removes or resumes the job waits long for its events.
+            await self._room.within(LAST_TRIES, write)
+        else:
+            await self._room.until(write)
+
+
+def serve(run: RunDirectory, stdin: Input | None) -> None:
+    """Carry the run on until it has ended or is put aside; whoever calls this holds the run."""
+    asyncio.run(_serve(run, stdin))
+
+
+async def _serve(run: RunDirectory, stdin: Input | None) -> None:
+    changed = asyncio.Event()
+    wake = run.wake_fd()
+    loop = asyncio.get_running_loop()
+
+    def woken() -> None:
+        wake.drain()
+        changed.set()
+
+    loop.add_reader(wake.fileno(), woken)
+    place = msgspec.structs.replace(run_environment.of(run), stdin=stdin)
+    ledger = Ledger(run.home, gpus.capacity)
+    room = Room(run.path)
+    disk_reserve.keep(run.path)
+    try:
+        launch = await room.until(lambda: WarmLauncher(run.home, place, warm=run.context().warm))
+        async with asyncio.TaskGroup() as tasks, launch as launcher:
+            backend = LocalBackend(run, place, ledger, launcher, Cgroups.find(), tasks, changed.set, room)
+            backend.recover()
+            await _carry_on(run, backend, changed)
+            backend.close()
+            backend.sweep()
+        disk_reserve.release(run.path)
+    finally:
+        loop.remove_reader(wake.fileno())
+        wake.close()
+
+
+async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.Event) -> None:
+    store = RunStore(run, backend)
+    room = backend.room
+    shown: bytes = b""
+    attempt = run.status().attempt
+    while True:
+        changed.clear()
+        lacks = room.lacks
+        decision = await step(str(run.id), store, backend, time.time())
+        assert decision is not None, "a run directory always has a job"
+        shown = _show(run, backend, shown)
+        attempt = await _tell_changed_code(run, store, attempt)
+        room.settle()
+        at_rest = not changed.is_set() and _is_at_rest(decision.status, backend)
+        if gives_up := room.has_waited(at_rest and _is_told(decision.status, backend)):
+            room.give_up()
+        is_written = room.lacks == lacks and not backend.journal.is_behind
+        if (is_written or gives_up) and (event := room.found()):
+            await store.tell((event,))
+            disk_reserve.keep(run.path)
+        if at_rest and not changed.is_set() and (gives_up or not (room.is_short or backend.holds)):
+            return
+        await _wait(changed, decision.wake_at, room.pause if room.is_short else LONGEST_WAIT)
+
+
+async def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) -> int:
+    """Say once for each new attempt if the scripts are not any more what they were at the submission."""
+    attempt = store.status.attempt
+    if attempt == before:
+        return before
+    told = provenance.told(run.context().code)
+    if told:
+        text = f"attempt {attempt} does not have the code of the first: {told}"
+        await store.tell((Event(EventType.WARNING, "CodeChanged", text),))
+    return attempt
+
+
+def _is_at_rest(status: Status, backend: LocalBackend) -> bool:
+    """Whether nothing is left to do until somebody edits the job."""
+    return _is_over(status) and not any(one.is_alive for one in backend.replicas())
+
+
+def _is_told(status: Status, backend: LocalBackend) -> bool:
+    """Whether the next runner would know all that matters; a claim that is left over counts as dead."""
+    return status.phase.is_final or not backend.journal.is_behind
+
+
+def _is_over(status: Status) -> bool:
+    return status.phase.is_final or status.phase is Phase.SUSPENDED
+
+
+async def _wait(changed: asyncio.Event, wake_at: float | None, longest: float) -> None:
+    due = time.time() + longest if wake_at is None else min(wake_at, time.time() + longest)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, due - time.time())):
+            await changed.wait()
+    await asyncio.sleep(_ROUND)
+
+
+def _show(run: RunDirectory, backend: LocalBackend, before: bytes) -> bytes:
+    """Leave what is seen now where followers find it: they never talk to a runner."""
+    text = msgspec.json.encode(Observation(tuple(backend.replicas())))
+    if text != before:
+        try:
+            files.replace_quickly(run.path / "seen.json", text)
+        except PASSING as error:
+            backend.room.lack(error)
+            return before
+    return text

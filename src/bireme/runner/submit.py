@@ -1,0 +1,213 @@
+"""How does a job become a run: checked against this machine, written down, and started."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme import errors, kinds
+from bireme.backends.local import processes, run_environment
+from bireme.backends.local.preflight import fit, gpus, missing, overrides, provenance, python_finder
+from bireme.backends.local.preflight.missing import Around, Refusal
+from bireme.backends.local.preflight.overrides import Supplies
+from bireme.backends.local.warm import zygote_pool
+from bireme.core.machine import admission
+from bireme.core.replicas import wiring
+from bireme.model.decisions import Demand
+from bireme.model.job import Job, Unit, members
+from bireme.runner import guard
+from bireme.runs import directory, machine
+from bireme.runs.directory import RunDirectory
+from bireme.runs.ledger import Ledger
+from bireme.runs.run_files import Context, Desired, References
+
+LINGER = 30.0
+"""Seconds that replicas may outlive a success here: a parameter server never ends by itself."""
+_MOST_LACKING = 8
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """Everything that a submission says."""
+
+    job: Job
+    manifest: dict[str, object]
+    references: References = References()
+    supplies: Supplies = Supplies()
+    environ: Mapping[str, str] = {}
+    script: str = ""
+    """The script, where no manifest names an image."""
+    fits: bool = False
+    """Shrink the job to this machine instead of refusing it."""
+    detached: bool = False
+    warm: bool = True
+    stdin: bool = False
+    """The job's one rank reads what this process could read: a pipe or a file, not a terminal."""
+
+
+class Submitted(Struct, frozen=True):
+    run: RunDirectory
+    notes: tuple[str, ...]
+    """What a person should know: what is not used here, what was changed, what is capped."""
+
+
+def check(home: Path, order: Order) -> tuple[Job, tuple[str, ...]]:
+    """Make the job one that this machine can run, or raise all that stands in the way; nothing is started."""
+    given = order.supplies
+    zygote_pool.check_limit(order.environ)
+    job = overrides.applied(order.job, given)
+    notes: list[str] = []
+    interpreter = python_finder.find(order.environ, given.python)
+    around = Around(
+        supplies=given,
+        references=run_environment.references(order.references),
+        path=python_finder.search_path(order.environ, interpreter),
+        claims=run_environment.claims(home),
+        python=interpreter,
+    )
+    capacity = gpus.capacity()
+    if order.fits:
+        job, changes = fit.shrunk(job, capacity)
+        notes += changes
+    lacking = missing.refusals(job, around)
+    impossible = admission.never_fits(capacity, _demands(job))
+    if lacking:
+        raise _lacks(job, [*_empty(job, around), *lacking], impossible)
+    if impossible:
+        raise _no_room(order, impossible, _empty(job, around))
+    capped = admission.capped(capacity, _demands(job))[1]
+    if capped:
+        notes.append(capped)
+    images = overrides.images(job)
+    if images and not order.script:
+        notes.append(_image_note(images))
+    for claim, folder in missing.empty_claims(job, around).items():
+        flags = " ".join(missing.volume_flags(claim, job, around))
+        notes.append(
+            f"nothing supplies claim {claim}: it is the empty folder {folder}; supply it with {flags}"
+        )
+    return job, tuple(notes)
+
+
+def together(refused: Sequence[errors.BiremeError]) -> errors.BiremeError:
+    """One error for the jobs of a manifest that cannot run; what they lack is supplied by its flags."""
+    lacking = [one for one in refused if one.flags]
+    if len(lacking) < 2:
+        return refused[0]
+    return _supplied_by(
+        "\n".join(one.what for one in lacking),
+        dict.fromkeys(pair for one in lacking for pair in errors.options(one.flags)),
+        dict.fromkeys(each for one in refused for each in one.by_hand),
+    )
+
+
+def require_room(job: Job, hint: str) -> None:
+    """Raise what keeps the job from ever fitting on this machine, if something does."""
+    impossible = admission.never_fits(gpus.capacity(), _demands(job))
+    if impossible:
+        raise errors.NoRoom(
+            f"{job.kind} {job.name} can never fit on this machine: it {impossible}", hint=hint
+        )
+
+
+def lack_now(run: RunDirectory, job: Job) -> str:
+    """What a gang that runs would wait for if it began anew as this job; nothing where none would stop."""
+    ledger = Ledger(run.home, gpus.capacity)
+    runs_now = any(one.run == run.id for one in ledger.holders())
+    if job.unit is not Unit.GANG or not runs_now:
+        return ""
+    return ledger.lack(run.id, _demands(job), time.time())
+
+
+def submit(home: Path, order: Order) -> Submitted:
+    """Check the job, create its run, and start its runner."""
+    job, notes = check(home, order)
+    policy = job.policy
+    if policy.linger is None:
+        policy = replace(policy, linger=_linger(order.job))
+    job = replace(job, uid=secrets.token_hex(4), policy=policy)
+    given = order.supplies
+    folder = Path(given.cwd).absolute()
+    context = Context(
+        cwd=str(folder),
+        python=python_finder.find(order.environ, given.python),
+        machine=machine.this_machine(),
+        created=time.time(),
+        environment=processes.without_marks(order.environ),
+        maps={target: str(Path(folder, source).absolute()) for target, source in given.maps.items()},
+        volumes={name: str(Path(folder, source).absolute()) for name, source in given.volumes.items()},
+        command=given.command,
+        references=order.references,
+        code=provenance.hashes(folder, job),
+        detached=order.detached,
+        warm=order.warm,
+    )
+    run, lock = directory.create(home, Desired(job, order.manifest), context)
+    guard.start(run, lock, stdin=order.stdin)
+    return Submitted(run, notes)
+
+
+def _linger(job: Job) -> float:
+    """How long replicas may outlive a success; idle ones have nothing to finish."""
+    idles = kinds.module(job.kind).idles
+    return 0.0 if any(idles(job, role) for role in job.roles) else LINGER
+
+
+def _demands(job: Job) -> tuple[Demand, ...]:
+    asked = (wiring.demand(job, member, frozenset()) for member in members(job))
+    return tuple(one for one in asked if one is not None)
+
+
+def _empty(job: Job, around: Around) -> list[Refusal]:
+    """Claims that would be empty. They stop no job: it may be the one that fills them."""
+    return [
+        Refusal(
+            "", f"nothing supplies claim {claim}, which is empty", missing.volume_flags(claim, job, around)
+        )
+        for claim in missing.empty_claims(job, around)
+    ]
+
+
+def _lacks(job: Job, lacking: list[Refusal], impossible: str) -> errors.BadInput:
+    """All that is missing in one error, whose flags supply all of it."""
+    if impossible:
+        lacking = [*lacking, Refusal("", f"it {impossible}", ("--fit",))]
+    # A volume of several roles, or a script in an empty claim, is supplied by one and the same option.
+    flags = dict.fromkeys(one.flags for one in lacking if one.flags)
+    lines = [str(one) for one in lacking[:_MOST_LACKING]]
+    if more := len(lacking) - len(lines):
+        lines.append(f"and {more} more")
+    by_hand = dict.fromkeys(one.hint for one in lacking if one.hint and not one.flags)
+    what = "\n".join([f"{job.kind} {job.name} cannot run here as it is:", *lines])
+    return _supplied_by(what, flags, by_hand)
+
+
+def _supplied_by(what: str, flags: Iterable[tuple[str, ...]], by_hand: Iterable[str] = ()) -> errors.BadInput:
+    words = tuple(word for one in flags for word in one)
+    error = errors.BadInput(what, hint=f"add {shlex.join(words)}" if words else "")
+    error.flags, error.by_hand = words, tuple(by_hand)
+    return error
+
+
+def _no_room(order: Order, impossible: str, lacking: list[Refusal]) -> errors.NoRoom:
+    what = f"{order.job.kind} {order.job.name} can never fit on this machine: it {impossible}"
+    error = errors.NoRoom(
+        "\n".join([what, *map(str, lacking)]), hint="ask for less, or let `--fit` shrink it to this machine"
+    )
+    if not order.script:
+        error.flags = (*(word for one in lacking for word in one.flags), "--fit")
+        error.by_hand = tuple(dict.fromkeys(one.hint for one in lacking if one.hint and not one.flags))
+    return error
+
+
+def _image_note(images: list[str]) -> str:
+    named = images[0] if len(images) == 1 else f"{images[0]} and {len(images) - 1} more"
+    return (
+        f"the image {named} is not used here: its files come from --map, its entrypoint from --command, "
+        "its interpreter from --python"
+    )

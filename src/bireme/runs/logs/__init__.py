@@ -1,0 +1,1 @@
+"""The logs of a run: written, read, and searched for numbers."""

@@ -1,0 +1,114 @@
+"""Which numbers did the replicas print: their logs, read through the patterns of the manifest."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from bireme.core.scripts import metric_patterns
+from bireme.model.job import Job
+from bireme.runs.directory import RunDirectory
+from bireme.runs.journal import Journal
+from bireme.runs.logs import log_reader
+from bireme.runs.logs.log_reader import LogLine
+from bireme.runs.logs.log_records import Room
+from bireme.runs.metrics.metric_reader import FOLDER, Feed, Follower, Life, Reported, Source
+from bireme.runtime.records import log_echo
+from bireme.runtime.records.record_format import Scalars
+
+_LAST_STEP = 2**63 - 1
+
+Starts = Mapping[str, list[tuple[float, int]]]
+"""When each replica was started, and in which attempt, in order."""
+
+
+class Picker:
+    """Finds numbers in lines, wherever they were printed."""
+
+    def __init__(self, job: Job, room: Room | None = None) -> None:
+        self._job = job.name
+        self._room = room or Room()
+        self._patterns = tuple(metric_patterns.compiled(text) for text in metric_patterns.written(job))
+        # Where a line has no step, its numbers are counted, over all lives.
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._patterns)
+
+    def reported(self, line: LogLine, starts: Starts) -> list[Reported]:
+        """The numbers in a line, as records."""
+        found: dict[int, dict[str, float]] = {}
+        source = Source(line.replica.removeprefix(f"{self._job}-"))
+        for one in metric_patterns.picked(self._patterns, line.text):
+            # A pattern may take the name itself from the line.
+            if not log_echo.is_name(one.name) or not self._room.takes(source, {one.name}):
+                continue
+            key = (line.replica, one.name)
+            step = self._counts.get(key, 0) if one.step is None else one.step
+            self._counts[key] = min(step + 1, _LAST_STEP)
+            found.setdefault(step, {})[one.name] = one.value
+        life = _life(line, starts)
+        return [Reported(source, life, Scalars(step, line.time, values)) for step, values in found.items()]
+
+
+class PickedNumbers:
+    """Numbers in what the replicas of a run print, as records; a feed of `Metrics`."""
+
+    def __init__(self, run: RunDirectory, picker: Picker) -> None:
+        self._run = run
+        self._picker = picker
+        self._follower = log_reader.Follower(run.logs)
+        self._starts: Starts = {}
+
+    def poll(self) -> list[Reported]:
+        lines = self._follower.poll()
+        while self._follower.behind:
+            lines += self._follower.poll()
+        if lines:
+            self._starts = _starts(self._run)
+        return [one for line in lines for one in self._picker.reported(line, self._starts)]
+
+
+def feeds(run: RunDirectory) -> tuple[Feed, ...]:
+    """Where numbers of a run are: what its ranks reported, and their output if there are patterns."""
+    reported = Follower(run.path / FOLDER)
+    picker = Picker(run.desired().job)
+    return (reported, PickedNumbers(run, picker)) if picker else (reported,)
+
+
+def _life(line: LogLine, starts: Starts) -> Life:
+    """In which attempt of its replica, and after how many starts, a line was printed."""
+    of_replica = starts.get(line.replica, [])
+    before = of_replica[: bisect_right(of_replica, (line.time, 2**63))]
+    if not before:
+        return 0, 0
+    attempt = before[-1][1]
+    return attempt, sum(one == attempt for _, one in before) - 1
+
+
+class _Began(Struct, frozen=True, tag="began"):
+    uid: str
+    replica: str
+    attempt: int
+
+
+class _Ran(Struct, frozen=True, tag="ran"):
+    uid: str
+    at: float
+
+
+def _starts(run: RunDirectory) -> Starts:
+    """When the programs of each replica were started, and in which attempt, from the journal."""
+    journal: Journal[_Began | _Ran] = Journal(run.journal_path, _Began | _Ran)
+    began: dict[str, _Began] = {}
+    starts: dict[str, list[tuple[float, int]]] = {}
+    for entry in journal.read():
+        if isinstance(entry, _Began):
+            began[entry.uid] = entry
+        elif entry.uid in began:
+            its = began[entry.uid]
+            starts.setdefault(its.replica, []).append((entry.at, its.attempt))
+    return {replica: sorted(each) for replica, each in starts.items()}

@@ -1,0 +1,355 @@
+"""How is the output of a container written down: in files of the format that the kubelet uses.
+
+An entry is a line `2026-11-15T23:08:28.123456000Z stdout F text`. `F` ends a line of the program; `P` is a
+piece of a long one that goes on with the next entry of the same stream. The files of a container are numbered
+and never renamed: `main.log`, `main.2.log`, `main.3.log`... The newest has the highest number, and the oldest
+are removed. So a reader that saw the next file before it came to the end of one has seen all of that one.
+
+A line that a program has not ended yet, such as a progress bar that it rewrites with `\\r`, is not in these
+files. Its present state is in `main.live`, replaced at most twice a second, and gone when the line has ended:
+of a bar, only the last state remains. If the writer is killed, the next one ends the line with that state.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from bireme import errors
+from bireme.runs.logs.dropped_lines import Dropping
+from bireme.runs.storage import files
+
+_SEGMENT = re.compile(r"(?P<container>[^.]+)(?:\.(?P<number>[0-9]+))?\.log")
+_TAIL = 65536
+
+
+class Stream(StrEnum):
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+_STREAMS = {str(stream).encode(): str(stream) for stream in Stream}
+
+
+class LogSettings(Struct, frozen=True):
+    """How much is kept of a container's output, and how it is cut."""
+
+    rotate_at: int = 50 * 1024 * 1024
+    """Bytes after which a file is not written to any more."""
+    keep: int = 4
+    """Full files that are kept beside the one that is written."""
+    piece: int = 16 * 1024
+    """Bytes of text in an entry."""
+    live_every: float = 0.5
+    """Seconds between two states of an unfinished line."""
+
+
+class Entry(Struct, frozen=True):
+    """One line of a log file."""
+
+    time: float
+    stream: str
+    whole: bool
+    """It ends a line of the program; else the next entry of the stream goes on with it."""
+    text: bytes
+
+
+def encode_entry(entry: Entry) -> bytes:
+    tag = b"F" if entry.whole else b"P"
+    return b"%b %b %b %b\n" % (_stamp(entry.time), entry.stream.encode(), tag, entry.text)
+
+
+def parse_entry(line: bytes) -> Entry | None:
+    """Returns None for what is no entry, such as a line that a killed writer tore."""
+    try:
+        stamp, stream, tag, text = line.split(b" ", 3)
+        return Entry(_time(stamp), _STREAMS[stream], tag == b"F", text)
+    except (ValueError, KeyError):
+        return None
+
+
+def segment_path(folder: Path, container: str, number: int) -> Path:
+    return folder / (f"{container}.log" if number == 1 else f"{container}.{number}.log")
+
+
+def live_path(folder: Path, container: str) -> Path:
+    return folder / f"{container}.live"
+
+
+def segments(folder: Path) -> dict[str, list[int]]:
+    """Returns the numbers of each container's files in the folder of a replica, oldest first."""
+    found: dict[str, list[int]] = {}
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for name in os.listdir(folder):
+            if match := _SEGMENT.fullmatch(name):
+                found.setdefault(match["container"], []).append(int(match["number"] or 1))
+    return {container: sorted(numbers) for container, numbers in found.items()}
+
+
+def last_state(line: bytes) -> bytes:
+    """Returns what a terminal would show of a line in which the program rewrote itself with `\\r`."""
+    return line.rstrip(b"\r").rpartition(b"\r")[2]
+
+
+def read_live(path: Path) -> tuple[Entry, ...]:
+    """Returns the unfinished lines of a container, one per stream."""
+    try:
+        data = files.read(path)
+    except OSError:
+        return ()
+    return tuple(entry for line in data.split(b"\n") if (entry := parse_entry(line)))
+
+
+class LogWriter:
+    """Writes what one container prints; there is one writer of a container at a time.
+
+    A program must never wait for its log: what cannot be written is dropped and counted, and as soon as there
+    is room again a line in the log says how much is missing. `lack` says why nothing is written now.
+    """
+
+    def __init__(self, logs: Path, replica: str, container: str, settings: LogSettings | None = None) -> None:
+        self._settings = settings or LogSettings()
+        self._rotate_at = min(self._settings.rotate_at, _largest_file())
+        self._folder = logs / replica
+        self._container = container
+        with files.explained(self._folder):
+            self._folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+        self._numbers = segments(self._folder).get(container, [1])
+        self._file = files.Appender(segment_path(self._folder, container, self._numbers[-1]))
+        self._size = self._file.size
+        self._lines = {stream: _Line(stream, self._settings.piece) for stream in Stream}
+        self._due: float | None = None
+        self._shown = False
+        self._dropping: Dropping | None = None
+        self.dropped = 0
+        """Lines that are missing, and of which a line in the log says so."""
+        self._carry_on()
+
+    @property
+    def lack(self) -> errors.BiremeError | None:
+        """Why output is dropped now; None while it is written."""
+        return self._dropping.error if self._dropping else None
+
+    def feed(self, stream: Stream, data: bytes, now: float) -> None:
+        """Takes what the container printed just now, in whatever chunks it comes."""
+        line = self._lines[stream]
+        *ended, rest = data.split(b"\n")
+        out = b"".join([line.end(text, now) for text in ended])
+        out += line.grow(rest, now)
+        if out:
+            self._write(out, now)
+        hidden = bool(ended) and self._shown
+        if hidden:
+            self._unshow()
+        if self._due is None and (rest or hidden):
+            self._due = now + self._settings.live_every
+        self.tick(now)
+
+    def tick(self, now: float) -> float | None:
+        """Shows the state of unfinished lines if it is time to; returns when to call again at the latest."""
+        if not any(line.text for line in self._lines.values()):
+            self._due = None
+        if self._due is None:
+            return None
+        # The clock may have been set back: then "due" is further away than it can be.
+        if self._due - self._settings.live_every <= now < self._due:
+            return self._due
+        self._due = None
+        self._show(now)
+        return None
+
+    def close(self, now: float) -> None:
+        """Ends unfinished lines: their program is gone."""
+        out = b"".join(line.end(b"", now) for line in self._lines.values() if line.text or line.pieces)
+        if out:
+            self._write(out, now)
+        self._unshow()
+        self._file.close()
+
+    def recover(self, now: float) -> bool:
+        """Says in the log what is missing there, if there is room; returns whether nothing is dropped now.
+
+        It may be called after `close` as well: a program often ends before the disk has room again.
+        """
+        lost = self._dropping
+        if lost is None:
+            return True
+        # Without this look, each try would leave another torn note on a disk that has a few bytes left.
+        if not lost.may_try(now) or not files.has_room(self._folder):
+            return False
+        if not self._note(lost, now):
+            return False
+        self.dropped += lost.finish()
+        self._dropping = None
+        return True
+
+    def conclude(self, now: float) -> None:
+        """Says in the log what is missing there, or does without: nobody waits any longer."""
+        if self._dropping is not None:
+            self._note(self._dropping, now)
+            self.dropped += self._dropping.finish()
+            self._dropping = None
+
+    def _note(self, lost: Dropping, now: float) -> bool:
+        note = encode_entry(Entry(now, Stream.STDERR, True, lost.note(now).encode()))
+        self._make_way(note)
+        return self._append(note, now) >= len(note) - 1
+
+    def _write(self, out: bytes, now: float) -> None:
+        if self._dropping is not None and not self.recover(now):
+            self._dropping.count(out, written=0)
+            return
+        self._make_way(out)
+        written = self._append(out, now)
+        if self._dropping is not None:
+            self._dropping.count(out, written)
+
+    def _make_way(self, out: bytes) -> None:
+        """Begins a new file where this one would become too large."""
+        if self._size and self._size + len(out) > self._rotate_at:
+            self._rotate()
+
+    def _append(self, out: bytes, now: float) -> int:
+        """Appends what fits; what does not makes the writer drop output until it recovers."""
+        try:
+            written = self._file.append_what_fits(out)
+            self._size += written
+            # Only the last end-of-line may be missing: the next append begins with it.
+            if written >= len(out) - 1:
+                return written
+            error: errors.BiremeError = files.no_room_for(self._file.path)
+        except errors.BiremeError as refused:
+            written, error = 0, refused
+        if self._dropping is None:
+            self._dropping = Dropping(error, now)
+        return written
+
+    def _rotate(self) -> None:
+        self._file.close()
+        self._numbers.append(self._numbers[-1] + 1)
+        while len(self._numbers) > self._settings.keep + 1:
+            with suppress(OSError):
+                segment_path(self._folder, self._container, self._numbers.pop(0)).unlink()
+        self._file = files.Appender(segment_path(self._folder, self._container, self._numbers[-1]))
+        self._size = 0
+
+    def _show(self, now: float) -> None:
+        states = [line.state(now) for line in self._lines.values() if line.text]
+        data = b"".join(map(encode_entry, states))
+        # On a full disk the state is not seen; what has ended is what must not be lost silently.
+        with suppress(errors.BiremeError):
+            files.replace_quickly(live_path(self._folder, self._container), data)
+            self._shown = True
+
+    def _unshow(self) -> None:
+        with suppress(OSError):
+            live_path(self._folder, self._container).unlink()
+        self._shown = False
+
+    def _carry_on(self) -> None:
+        """Ends the lines that a killed writer left unfinished."""
+        live = live_path(self._folder, self._container)
+        files.sweep(live)
+        unfinished = {entry.stream: entry for entry in self._left_open()}
+        unfinished |= {entry.stream: entry for entry in read_live(live)}
+        if unfinished:
+            ends = [Entry(one.time, one.stream, True, one.text) for one in unfinished.values()]
+            self._write(b"".join(map(encode_entry, ends)), max(one.time for one in ends))
+        self._unshow()
+
+    def _left_open(self) -> Iterable[Entry]:
+        last: dict[str, Entry] = {}
+        for entry in _last_entries(self._file.path, self._size):
+            last[entry.stream] = entry
+        return [Entry(one.time, one.stream, True, b"") for one in last.values() if not one.whole]
+
+
+class _Line:
+    """The line of a stream that has not ended yet."""
+
+    def __init__(self, stream: str, piece: int) -> None:
+        self.text = b""
+        self.pieces = False
+        """A part of the line is written already, and cannot be taken back."""
+        self._stream = stream
+        self._piece = piece
+
+    def end(self, more: bytes, now: float) -> bytes:
+        text = self._rewound(self.text + more).rstrip(b"\r")
+        cut = max(0, len(text) - 1) // self._piece * self._piece
+        pieces = self._cut(text[:cut], now)
+        self.text, self.pieces = b"", False
+        return pieces + encode_entry(Entry(now, self._stream, True, text[cut:]))
+
+    def grow(self, more: bytes, now: float) -> bytes:
+        """Takes more of the line and returns the pieces that are too long to keep."""
+        if not more:
+            return b""
+        text = self._rewound(self.text + more)
+        cut = len(text) // self._piece * self._piece
+        self.text = text[cut:]
+        self.pieces = self.pieces or cut > 0
+        return self._cut(text[:cut], now)
+
+    def state(self, now: float) -> Entry:
+        return Entry(now, self._stream, False, last_state(self.text))
+
+    def _rewound(self, text: bytes) -> bytes:
+        """Forgets what was overwritten; a `\\r` at the very end has not overwritten anything yet."""
+        start = text.rstrip(b"\r").rfind(b"\r")
+        if start < 0:
+            return text
+        # The reader is told by the `\r` to forget pieces that are written.
+        return text[start:] if self.pieces else text[start + 1 :]
+
+    def _cut(self, text: bytes, now: float) -> bytes:
+        starts = range(0, len(text), self._piece)
+        cuts = [Entry(now, self._stream, False, text[start : start + self._piece]) for start in starts]
+        return b"".join(map(encode_entry, cuts))
+
+
+def _largest_file() -> int:
+    """How large `ulimit -f` lets a file become."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
+def _last_entries(path: Path, size: int) -> Iterator[Entry]:
+    with files.explained(path), path.open("rb") as file:
+        file.seek(max(0, size - _TAIL))
+        for line in file.read(_TAIL).split(b"\n"):
+            if entry := parse_entry(line):
+                yield entry
+
+
+def _stamp(now: float) -> bytes:
+    seconds, rest = divmod(round(now * 1_000_000), 1_000_000)
+    return b"%b.%06d000Z" % (_second(seconds), rest)
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> bytes:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode()
+
+
+def _time(stamp: bytes) -> float:
+    fraction = float(stamp[19:-1])
+    if not 0.0 <= fraction < 1.0:  # nor is it NaN
+        raise ValueError("it is no fraction of a second")
+    return _epoch(stamp[:19]) + fraction
+
+
+@lru_cache(maxsize=256)
+def _epoch(second: bytes) -> float:
+    return datetime.fromisoformat(second.decode() + "+00:00").timestamp()

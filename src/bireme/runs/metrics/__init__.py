@@ -1,0 +1,1 @@
+"""What the ranks of a run reported, and how TensorBoard reads it."""

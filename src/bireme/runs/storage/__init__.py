@@ -1,0 +1,1 @@
+"""Files, locks and the database: what survives a crash and a full disk."""

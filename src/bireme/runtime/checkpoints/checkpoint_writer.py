@@ -1,0 +1,378 @@
+"""How do ranks write one checkpoint together: each its own files, and rank 0 makes it visible at the end.
+
+Rank 0 opens a place for the step, which no process before it can have known: its name has a nonce. The others
+look for it, write into it and stay until it has become a checkpoint, so that nobody takes for its own what an
+earlier life of it left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Set, Tuple
+
+from . import checkpoint_reader
+from .rank_waits import Patience as Patience
+from .rank_waits import pauses
+from .shared_choice import Meeting
+from .storage import checkpoint_format, owner_marks
+from .storage.checkpoint_format import Array, Chunk, Head, Sheet, Signature
+from .storage.ownership import Marks, Ownership, Seen
+from .values import Owner
+
+FAILED = "rank-{}.failed"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a disk says that has no room, or no room for this user."""
+LOST = "another run or a later attempt writes here now"
+
+
+@dataclass(frozen=True)
+class Load:
+    """A rank's copy of its state, ready to be written."""
+
+    step: int
+    metrics: Dict[str, float]
+    parts: Dict[str, Any]
+    own: Any
+    arrays: Tuple[Array, ...]
+    chunks: Tuple[Chunk, ...]
+    is_sharded: bool
+    size: int
+    buffer: Any
+    copied: Callable[[], None]
+
+
+class Place(Protocol):
+    """A checkpoint in the making, wherever it is made."""
+
+    nonce: str
+
+    def is_there(self) -> bool: ...
+
+    def was_committed(self) -> bool: ...
+
+    def write(self, file: str, blocks: Any) -> None: ...
+
+    def sign(self, file: str, text: bytes) -> None: ...
+
+    def signed(self) -> Dict[str, int]: ...
+
+    def read(self, file: str) -> bytes: ...
+
+    def commit(self, step: int, serial: int, head: bytes) -> str: ...
+
+    def abandon(self) -> None: ...
+
+
+class Store(checkpoint_reader.Shelf, Protocol):
+    """Where checkpoints can be written and removed."""
+
+    pause: float
+    longest_pause: float
+
+    def snapshot(self) -> checkpoint_reader.Shelf: ...
+
+    def marks(self) -> Marks: ...
+
+    def is_writable(self) -> bool: ...
+
+    def clear(self, owner: Owner, session: str) -> None: ...
+
+    def begin(self, owner: Owner, session: str, step: int, nonce: str) -> Any: ...
+
+    def find(self, owner: Owner, session: str, step: int) -> Any: ...
+
+    def remove(self, name: str, owner: Owner) -> bool: ...
+
+    def note(self, name: str, text: bytes) -> None: ...
+
+    def noted(self, name: str) -> Optional[bytes]: ...
+
+    def unnote(self, prefix: str, but: str = "") -> None: ...
+
+
+class GivenUp(Exception):
+    """A checkpoint was not finished, for a reason that is not this rank's disk."""
+
+
+class NoRoom(GivenUp):
+    """Another rank has found no room."""
+
+
+class Divided(Exception):
+    """The ranks do not train the same: what they compute from here on is wrong."""
+
+
+class Writer:
+    """Writes the checkpoints of one rank, one at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        owner: Owner,
+        meeting: Meeting,
+        tell: Callable[[str], None],
+        patience: Patience,
+    ) -> None:
+        self._store = store
+        self._owner = owner
+        self._meeting = meeting
+        self._tell = tell
+        self._patience = patience
+        self._absent: Set[int] = set()
+        self._awaited_since: Optional[float] = None
+        self._has_failed = False
+        self._cleared = ""
+        self._saved = 0
+        self._leader = ""
+        self._divided: Optional[Seen] = None
+
+    def fail(self) -> None:
+        """Says that the script has failed: perhaps another rank is dead, and would be waited for in vain."""
+        self._has_failed = True
+
+    def hurry(self) -> None:
+        """Says that the loop now waits for what is being written."""
+        self._awaited_since = time.monotonic()
+
+    def lead(self, load: Load, ownership: Ownership) -> str:
+        """Rank 0: writes, waits for the others, makes the checkpoint visible; answers its name."""
+        self._confirm(ownership)
+        session = ownership.session
+        if self._cleared != session:
+            self._store.clear(self._owner, session)
+            self._cleared, self._saved = session, 0
+        place: Place = self._store.begin(self._owner, session, load.step, os.urandom(8).hex())
+        try:
+            signatures = {0: _put(place, 0, load)}
+            signatures.update(self._gather(place, load, ownership))
+            if len(signatures) == self._owner.world_size:
+                # Before there is a newer one: a life after this must not take it for what rank 0 restores.
+                self._meeting.forget()
+            self._confirm(ownership)
+            self._saved += 1
+            head = Head(
+                load.step,
+                checkpoint_format.serial(ownership.generation, self._saved),
+                time.time(),
+                self._owner.run,
+                self._owner.attempt,
+                self._owner.world_size,
+                place.nonce,
+                load.metrics,
+                signatures,
+            )
+            return place.commit(load.step, head.serial, checkpoint_format.write_head(head))
+        except BaseException:
+            place.abandon()
+            raise
+
+    def follow(self, load: Load) -> bool:
+        """Any other rank: writes into the place that rank 0 opened, until that has become a checkpoint.
+
+        False if it has not, and nobody writes this step now.
+        """
+        rank = self._owner.rank
+        self._awaited_since = self._divided = None
+        for wait in pauses(self._store, self._patience.to_end):
+            place = self._opened(load.step)
+            if place is None:
+                if self._is_leaderless(wait):
+                    # Its disk may have refused at once; then it has told so, and cannot tell us through it.
+                    self._absent = {0}
+                    raise GivenUp(f"rank 0 did not begin to save it within {wait:.0f} s")
+                continue
+            self._absent = set()
+            try:
+                _put(place, rank, load)
+            except FileNotFoundError:
+                if place.is_there():
+                    raise
+                continue  # it was left over by an earlier life, and rank 0 has cleared it away
+            except OSError as error:
+                is_full = error.errno in FULL
+                with contextlib.suppress(OSError):
+                    if is_full:
+                        place.write(checkpoint_format.data_file(rank), [])  # leaves room to say so
+                    place.sign(FAILED.format(rank), str(error.strerror).encode())
+                # Rank 0 may make room, and begin anew.
+                if not is_full or self._is_over(place, load.step):
+                    raise
+                continue
+            if self._is_over(place, load.step):
+                return _was_committed(place)
+        raise GivenUp(f"rank 0 did not finish it within {self._patience.to_end:.0f} s")
+
+    def _confirm(self, ownership: Ownership) -> None:
+        if not ownership.confirm(self._meeting.origin):
+            raise GivenUp(
+                LOST if ownership.lost_to else "somebody removed this run's owner file from the folder"
+            )
+
+    def _opened(self, step: int) -> Optional[Place]:
+        """Where rank 0 of this very attempt writes the step: a rank that was left over finds nothing."""
+        try:
+            seen = self._store.marks().read()
+        except owner_marks.Malformed:
+            return None
+        if seen is None or not seen.mark.is_of(self._owner):
+            return None
+        session = seen.mark.session
+        if self._owner.launch and self._leader not in ("", session):
+            # Nobody says which attempt this is; so it goes with the rank 0 that it has begun with.
+            raise GivenUp("rank 0 was started again, and this rank was not")
+        place: Optional[Place] = self._store.find(self._owner, session, step)
+        if place is None or self._is_divided(seen):
+            return None
+        self._leader = session
+        return place
+
+    def _is_divided(self, seen: Seen) -> bool:
+        """Whether the mark is of a rank 0 that has restored something else; raises Divided if that one lives.
+
+        An earlier life of it has, and its mark is there until the next one has set its own.
+        """
+        mine, its = self._meeting.origin, seen.mark.origin
+        if None in (mine, its) or mine == its:
+            return False
+        if (
+            self._divided
+            and self._divided.mark.session == seen.mark.session
+            and self._divided.tag != seen.tag
+        ):
+            raise Divided("rank 0 has restored another checkpoint than this rank")
+        if self._divided is None or self._divided.mark.session != seen.mark.session:
+            self._divided = seen
+        return True
+
+    def _is_leaderless(self, waited: float) -> bool:
+        since = self._awaited_since
+        if since is None:
+            return waited > self._patience.to_begin
+        limit = self._patience.after_absence if self._absent else self._patience.when_awaited
+        return min(waited, time.monotonic() - since) > limit or waited > self._patience.to_begin
+
+    def _is_over(self, place: Place, step: int) -> bool:
+        """Waits until the place is gone: True if it became a checkpoint, or nobody writes this step now."""
+        stillness = _Stillness()
+        for _ in pauses(self._store, self._patience.to_end):
+            if not place.is_there():
+                break
+            if self._is_failing() and self._is_dead(stillness, place):
+                raise GivenUp("rank 0 does not go on with it")
+        if place.was_committed():
+            return True
+        # Given up by rank 0, or a left-over that it has just cleared: then it opens a new one at once, or as
+        # soon as it has removed an older checkpoint for it.
+        return all(self._opened(step) is None for _ in pauses(self._store, self._patience.when_awaited))
+
+    def _gather(self, place: Place, load: Load, ownership: Ownership) -> Dict[int, Signature]:
+        """The signatures of the others. One that does not turn up is left out, if it has no tensors."""
+        signatures: Dict[int, Signature] = {}
+        missing = set(range(1, self._owner.world_size))
+        stillness = _Stillness()
+        for waited in pauses(self._store, self._patience.to_end):
+            if ownership.lost_to is not None:
+                raise GivenUp(LOST)
+            files = place.signed() if missing else {}
+            for rank in sorted(missing):
+                if checkpoint_format.sheet_file(rank) in files:
+                    text = place.read(checkpoint_format.sheet_file(rank))
+                    signatures[rank] = Signature(
+                        files[checkpoint_format.data_file(rank)], len(text), zlib.crc32(text)
+                    )
+                elif FAILED.format(rank) in files:
+                    why = place.read(FAILED.format(rank)).decode(errors="replace")
+                    kind = NoRoom if why in map(os.strerror, FULL) else GivenUp
+                    raise kind(f"rank {rank} could not write: {why}")
+            missing -= set(signatures)
+            if all(self._is_late(rank, files, waited) for rank in missing):
+                break
+            if missing and self._is_failing() and self._is_dead(stillness, place):
+                # Not without them: who goes on from the one before computes the same numbers again.
+                does = "does" if len(missing) == 1 else "do"
+                raise GivenUp(f"{_numbers(missing)} {does} not go on with it")
+        self._absent = missing
+        if missing:
+            self._miss(missing, load.is_sharded)
+        return signatures
+
+    def _is_failing(self) -> bool:
+        # A script without a `with` block has ended, well or not, when the interpreter waits for this thread.
+        return self._has_failed or not threading.main_thread().is_alive()
+
+    def _is_dead(self, stillness: _Stillness, place: Place) -> bool:
+        """Whether nobody has written anything for a while."""
+        try:
+            files = place.signed()
+        except FileNotFoundError:
+            files = {}
+        return stillness.seconds(files) > self._patience.when_awaited
+
+    def _is_late(self, rank: int, files: Dict[str, int], waited: float) -> bool:
+        if checkpoint_format.data_file(rank) in files:
+            return False
+        first = self._patience.to_begin
+        return waited > (self._patience.after_absence if rank in self._absent else first)
+
+    def _miss(self, missing: Set[int], is_sharded: bool) -> None:
+        ranks = _numbers(missing)
+        what = f"{ranks} did not save: every rank must call save, with a folder that all ranks share"
+        if is_sharded:
+            raise GivenUp(what)
+        self._tell(
+            f"{what}; the checkpoint is kept without the random state and data position of these ranks"
+        )
+
+
+def _was_committed(place: Place) -> bool:
+    """Whether it became a checkpoint, as far as can be seen; rank 0 knows it in any case."""
+    try:
+        return place.was_committed()
+    except OSError:
+        return False
+
+
+def _numbers(ranks: Set[int]) -> str:
+    listed = ", ".join(str(rank) for rank in sorted(ranks)[:8])
+    return f"rank {listed}" if len(ranks) == 1 else f"ranks {listed}"
+
+
+class _Stillness:
+    """Since when something has not changed."""
+
+    def __init__(self) -> None:
+        self._last: object = None
+        self._since = 0.0
+
+    def seconds(self, state: object) -> float:
+        now = time.monotonic()
+        if state != self._last:
+            self._last, self._since = state, now
+        return now - self._since
+
+
+def _put(place: Place, rank: int, load: Load) -> Signature:
+    """Writes a rank's two files; the sheet last, because it vouches for the other."""
+    load.copied()
+    crcs: List[int] = []
+
+    def blocks() -> Iterator[memoryview]:
+        view = memoryview(load.buffer)
+        for begin, end in checkpoint_format.blocks(load.size):
+            crcs.append(zlib.crc32(view[begin:end]))
+            yield view[begin:end]
+
+    place.write(checkpoint_format.data_file(rank), blocks())
+    parts = load.parts if rank == 0 else {}
+    sheet = Sheet(
+        rank, parts, load.own, load.arrays, load.chunks, load.size, checkpoint_format.BLOCK, tuple(crcs)
+    )
+    text = checkpoint_format.write_sheet(sheet)
+    place.sign(checkpoint_format.sheet_file(rank), text)
+    return checkpoint_format.sign(sheet, text)

@@ -1,0 +1,205 @@
+"""How are tensors that are spread over ranks (FSDP, tensor parallelism) taken and put back.
+
+torch.distributed.checkpoint knows which piece a rank has, and plans which saved pieces make up another's: so
+the number of ranks may change, or all of it may come back into one process. The bytes are read and written by
+us, because its own format has pickles in it, and its own saving makes the ranks wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from ..checkpoint_reader import Shelf
+from ..storage.checkpoint_format import Sheet, data_file
+from . import arrays
+from .plain_values import Node
+
+_STATE = re.compile(r".*\['state'\]\[(\d+)\]\[[^\]]*\]")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What this rank has of a tensor, and where in it."""
+
+    offsets: Tuple[int, ...]
+    sizes: Tuple[int, ...]
+    local: Any
+
+
+def torch() -> Any:
+    return sys.modules["torch"]
+
+
+def pieces(tensor: Any) -> List[Piece]:
+    """The pieces that this rank writes; of copies, the first rank that has one writes it."""
+    coordinate = tensor.device_mesh.get_coordinate()
+    if coordinate is None:
+        return []
+    if any(one.is_replicate() and at for one, at in zip(tensor.placements, coordinate)):
+        return []
+    local = tensor.to_local()
+    chunks = tensor.__create_chunk_list__()
+    return [Piece(tuple(one.offsets), tuple(one.sizes), local) for one in chunks if local.numel()]
+
+
+def read(
+    shelf: Shelf, name: str, sheets: Mapping[int, Sheet], nodes: Mapping[str, Node], parts: Mapping[str, Any]
+) -> Dict[str, Any]:
+    """The tensors that were spread, by path: spread as they are here, or whole if they are not."""
+    wanted: Dict[str, Node] = {}
+    for part in parts:
+        wanted.update((one["spread"], one) for one in _spread(nodes[part]))
+    if not wanted:
+        return {}
+    library = arrays.library("torch", "tensors of it are in the checkpoint")
+    here = templates(parts)
+    made = {path: _empty(library, node, here.get(path)) for path, node in wanted.items()}
+    checkpoint = arrays.library("torch.distributed.checkpoint", "tensors in it were spread over ranks")
+    with warnings.catch_warnings():
+        # It thinks that we have forgotten something.
+        warnings.simplefilter("ignore")
+        checkpoint.load(made, storage_reader=_reader(checkpoint, shelf, name, sheets, wanted), no_dist=True)
+    return made
+
+
+def templates(parts: Mapping[str, Any]) -> Dict[str, Any]:
+    """The spread tensors of parts by path; an optimizer without a state yet has those of its parameters."""
+    from . import parts as kinds
+
+    here: Dict[str, Any] = _Parameters()
+    for name, part in parts.items():
+        if part is None:
+            continue
+        taking = arrays.Taking()
+        kinds.capture(name, part, taking)
+        here.update(taking.spread)
+        groups = getattr(part, "param_groups", None) or ()
+        parameters = [one for group in groups for one in group["params"]]
+        for number, parameter in enumerate(parameters):
+            if arrays.is_spread(parameter):
+                here[f"{name}['state'][{number}]"] = parameter
+    return here
+
+
+def fitted(saved: Any, here: Any) -> Any:
+    """A tensor that was saved whole, spread as the one that is here."""
+    if not arrays.is_spread(here) or arrays.is_spread(saved) or not isinstance(saved, torch().Tensor):
+        return saved
+    if tuple(saved.shape) != tuple(here.shape):
+        return saved
+    distributed: Any = sys.modules["torch.distributed.tensor"]
+    whole = saved.to(here.device)
+    # Every rank has all of it, so none needs to send it.
+    return distributed.distribute_tensor(whole, here.device_mesh, here.placements, src_data_rank=None)
+
+
+class _Parameters(Dict[str, Any]):
+    """Tensors by path, where the state of a parameter is spread as the parameter."""
+
+    def get(self, path: str, default: Any = None) -> Any:
+        match = _STATE.fullmatch(path)
+        if path in self or match is None:
+            return super().get(path, default)
+        return super().get(path[: match.end(1) + 1], default)
+
+
+def _spread(node: Node) -> Iterator[Node]:
+    """All nodes of spread tensors in a tree."""
+    if isinstance(node, list):
+        for one in node:
+            yield from _spread(one)
+    elif isinstance(node, dict):
+        if "spread" in node:
+            yield node
+        else:
+            for one in node.values():
+                yield from _spread(one)
+
+
+def _empty(library: Any, node: Node, template: Any) -> Any:
+    dtype, shape = getattr(library, node["dtype"]), tuple(node["shape"])
+    if template is None or tuple(template.shape) != shape:
+        return library.empty(shape, dtype=dtype)
+    return library.empty_like(template, dtype=dtype, requires_grad=False).detach()
+
+
+def _reader(
+    checkpoint: Any, shelf: Shelf, name: str, sheets: Mapping[int, Sheet], wanted: Mapping[str, Node]
+) -> Any:
+    places = {
+        (chunk.path, chunk.offsets): (sheet, chunk)
+        for sheet in sheets.values()
+        for chunk in sheet.chunks
+        if chunk.path in wanted
+    }
+
+    class Reader(checkpoint.StorageReader):  # type: ignore[misc, name-defined, unused-ignore]
+        """Gives torch.distributed.checkpoint the pieces that lie in our files."""
+
+        def read_metadata(self, *_: Any, **__: Any) -> Any:
+            return _metadata(checkpoint, [chunk for _, chunk in places.values()], wanted)
+
+        def read_data(self, plan: Any, planner: Any) -> Any:
+            for item in plan.items:
+                sheet, chunk = places[item.storage_index.fqn, tuple(item.storage_index.offset)]
+                source = _piece(shelf, name, sheet, chunk.array)
+                for axis, (begin, length) in enumerate(zip(item.storage_offsets, item.lengths)):
+                    source = source.narrow(axis, begin, length)
+                target = planner.resolve_tensor(item).detach()
+                target.copy_(source)
+                planner.commit_tensor(item, target)
+            done = torch().futures.Future()
+            done.set_result(None)
+            return done
+
+        def reset(self, checkpoint_id: Any = None) -> None:
+            pass
+
+        def set_up_storage_reader(self, metadata: Any, is_coordinator: bool, *_: Any, **__: Any) -> None:
+            pass
+
+        def prepare_local_plan(self, plan: Any) -> Any:
+            return plan
+
+        def prepare_global_plan(self, plans: Any) -> Any:
+            return plans
+
+        @classmethod
+        def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
+            return True
+
+    return Reader()
+
+
+def _metadata(checkpoint: Any, chunks: Sequence[Any], wanted: Mapping[str, Node]) -> Any:
+    kinds = checkpoint.metadata
+    described = {}
+    for path, node in wanted.items():
+        properties = kinds.TensorProperties(dtype=getattr(torch(), node["dtype"]))
+        mine = [
+            kinds.ChunkStorageMetadata(torch().Size(one.offsets), torch().Size(one.sizes))
+            for one in chunks
+            if one.path == path
+        ]
+        described[path] = kinds.TensorStorageMetadata(properties, torch().Size(node["shape"]), mine)
+    return kinds.Metadata(described)
+
+
+def _piece(shelf: Shelf, name: str, sheet: Sheet, number: int) -> Any:
+    array = sheet.arrays[number]
+    buffer = bytearray(array.size)
+    with contextlib.closing(shelf.open(name, data_file(sheet.rank))) as source:
+        source.seek(array.offset)
+        view = memoryview(buffer)
+        while len(view):
+            got = source.readinto(view)
+            if not got:
+                raise OSError(f"{name}/{data_file(sheet.rank)} was cut short while it was read")
+            view = view[got:]
+    at_start = type(array)(array.kind, array.dtype, array.shape, 0, array.size)
+    return arrays.tensor(at_start, buffer)

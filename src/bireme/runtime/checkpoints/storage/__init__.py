@@ -1,0 +1,1 @@
+"""Where checkpoints are stored, in which format, and which run owns the place."""

@@ -1,0 +1,222 @@
+"""How does a target run just as `python [-m] TARGET args...` would run it.
+
+The interpreter is already up, with a program of ours as its `__main__`. The script gets a `__main__` of its
+own, so that pickles, multiprocessing and tracebacks find what they expect. What cannot be done alike from the
+inside (a source that does not compile, a file that is not there) is handed to a plain interpreter in place.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+
+from . import fault_handler, rank_report
+
+TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, FrozenSet, List, NoReturn, Optional, Sequence
+
+ZIP = "BIREME_RUNTIME_ZIP"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] = frozenset()) -> None:
+    """Runs `[-m] TARGET args...` as the main program; returns only when that ended without an error.
+
+    Neither our frames nor our folder are seen by it: the caller has taken its own entry off `sys.path`.
+    An uncaught exception is shown as the interpreter shows it and becomes SystemExit(1).
+    """
+    report = rank_report.begin(started, preloaded)
+    fault_handler.watch()
+    _offer_bireme()
+    _give_terminal()
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv = [*sys.orig_argv[:1], *argv]
+    failure: Optional[BaseException] = None
+    try:
+        _execute(list(argv), report)
+    except SystemExit as error:
+        if report is not None and error.code not in (None, 0):
+            error.__traceback__ = _without_us(error.__traceback__)
+            report.failed(error)
+        raise
+    except BaseException as error:
+        failure = error
+    if failure is None:
+        return
+    failure.__traceback__ = _without_us(failure.__traceback__)
+    if report is not None:
+        report.failed(failure)
+    _show(failure)
+    interrupted = isinstance(failure, KeyboardInterrupt)
+    # Outside the handler and without this name: the frames of the script are held by sys.last_* alone.
+    failure = None
+    if interrupted:
+        _end_interrupted()
+    raise SystemExit(1)
+
+
+def _execute(argv: List[str], report: Optional[rank_report.Report]) -> None:
+    if argv[:1] == ["-m"] and len(argv) > 1:
+        _run_module(argv[1], argv[2:])
+    elif not argv or argv[0].startswith("-") or argv[0].endswith(".pyc"):
+        _hand_over(argv)
+    elif is_importable(argv[0]):
+        _run_folder(argv)
+    else:
+        _run_script(argv, report)
+
+
+def _run_module(name: str, args: List[str]) -> None:
+    _replace_main()
+    sys.argv = ["-m", *args]
+    _put_first(os.getcwd())
+    import runpy
+
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]
+
+
+def _run_folder(argv: List[str]) -> None:
+    _replace_main()
+    sys.argv = argv
+    # The safe path is about what the user did not name; a folder that is itself the program always leads.
+    sys.path.insert(0, os.path.join(os.getcwd(), argv[0]))
+    import runpy
+
+    runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
+
+
+def _run_script(argv: List[str], report: Optional[rank_report.Report]) -> None:
+    path = argv[0] if os.path.isabs(argv[0]) else os.path.join(os.getcwd(), argv[0])
+    try:
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError) as error:
+        error.__traceback__ = None
+        if report is not None:
+            report.failed(error)
+        _hand_over(argv)
+    from _frozen_importlib_external import SourceFileLoader
+
+    names = _replace_main()
+    names["__loader__"] = SourceFileLoader("__main__", path)
+    names["__file__"] = path
+    names["__cached__"] = None
+    sys.argv = argv
+    _put_first(os.path.dirname(os.path.realpath(path)))
+    exec(code, names)
+
+
+def _replace_main() -> Any:
+    # Any: the namespace of a module holds whatever the script puts there.
+    main = type(sys)("__main__")
+    names = main.__dict__
+    if sys.version_info < (3, 14):
+        names["__annotations__"] = {}
+    names["__builtins__"] = builtins
+    sys.modules["__main__"] = main
+    return names
+
+
+def _put_first(folder: str) -> None:
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, folder)
+
+
+def is_importable(path: str) -> bool:
+    """Whether `path` is a folder or an archive, which Python runs by the `__main__.py` inside."""
+    if os.path.isdir(path):
+        return True
+    for hook in sys.path_hooks:
+        try:
+            hook(path)
+        except ImportError:
+            continue
+        return True
+    return False
+
+
+def _hand_over(argv: List[str]) -> NoReturn:
+    """Becomes a plain interpreter, which says in its own words what is wrong with the target."""
+    name = sys.orig_argv[0] if hasattr(sys, "orig_argv") else sys.executable
+    os.execv(sys.executable, [name, *argv])
+
+
+def _without_us(trace: Optional[TracebackType]) -> Optional[TracebackType]:
+    ours = _without_us.__code__.co_filename
+    while trace is not None and trace.tb_frame.f_code.co_filename == ours:
+        trace = trace.tb_next
+    return trace
+
+
+def _show(error: BaseException) -> None:
+    """Does what the interpreter does with an uncaught exception (PyErr_PrintEx)."""
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        sys.stderr.write("sys.excepthook is missing\n")
+        hook = sys.__excepthook__
+    try:
+        sys.audit("sys.excepthook", hook, type(error), error, error.__traceback__)
+        hook(type(error), error, error.__traceback__)
+    except SystemExit:
+        raise
+    except BaseException as second:
+        second.__traceback__, second.__context__ = _without_us(second.__traceback__), None
+        sys.stderr.write("Error in sys.excepthook:\n")
+        sys.__excepthook__(type(second), second, second.__traceback__)
+        sys.stderr.write("\nOriginal exception was:\n")
+        sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def _end_interrupted() -> NoReturn:
+    """Lets the interpreter itself end as interrupted: exit handlers first, then by the signal."""
+    before = sys.excepthook
+
+    def silent(*_: object) -> None:
+        sys.excepthook = before
+
+    sys.excepthook = silent
+    raise KeyboardInterrupt
+
+
+def _give_terminal() -> None:
+    if not os.environ.get("BIREME_TERMINAL"):
+        return
+    before = set(sys.modules)
+    from . import stdin_terminal
+
+    stdin_terminal.give()
+    for name in {"select", "fcntl", "typing"} - before:
+        # A script may have a module of that name beside it, and must get that one.
+        sys.modules.pop(name, None)
+
+
+def _offer_bireme() -> None:
+    """Makes `import bireme` work where Bireme is not installed; what is installed comes first."""
+    archive = os.environ.get(ZIP)
+    if archive:
+        if archive not in sys.path:
+            sys.path.append(archive)
+        return
+    if os.path.isfile(os.path.join(_PACKAGE, "__init__.py")):
+        sys.meta_path.append(_OnlyBireme())
+
+
+class _OnlyBireme:
+    """Finds the package `bireme` around this file, and nothing else that lies in the same folder.
+
+    That folder may be another environment's site-packages, none of which is the script's.
+    """
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        # Any: ModuleSpec or None; the import system is told by its protocol, not by a type.
+        if name != "bireme":
+            return None
+        from _frozen_importlib_external import PathFinder
+
+        return PathFinder.find_spec(name, [os.path.dirname(_PACKAGE)])

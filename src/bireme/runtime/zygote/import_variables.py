@@ -1,0 +1,142 @@
+"""Notes which variables are read while modules are imported: a zygote serves only ranks that agree in them.
+
+Reads by compiled code are not seen here; wire.at_import lists what is known of those. A module that walks
+through the whole environment, to copy it for a program or to pick its own settings, does not make every
+variable count: then those count whose names begin with the name of a package that is at it (TQDM_DISABLE).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections import deque
+from collections.abc import ItemsView
+from types import FrameType
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple, Union
+
+from .. import wire
+from ..rank import rank_reads
+
+# What an environment says of each name, as a checksum; None where it has no such variable.
+Digests = Dict[str, Optional[str]]
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = (os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen")
+_VIEWS = ItemsView.__iter__.__code__.co_filename
+# What a rank gets of its own, or anew with each attempt: no zygote can have it, so nobody may ask at import.
+RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
+
+
+class Reads:
+    """What was read so far."""
+
+    def __init__(self, names: Iterable[str] = (), prefixes: Iterable[str] = ()) -> None:
+        self.names: Set[str] = set(names)
+        self.prefixes: Set[str] = set(prefixes)
+        self.askers: List[str] = []  # modules that asked for their rank, or "" for none that is known
+        # dict() takes all names first, then asks for the value of each, in the same order and call.
+        self._walked: Deque[str] = deque()
+        self._walker: object = None
+
+    def read(self, name: str, frame: FrameType) -> None:
+        if _is_view(frame):
+            return
+        if self._walked and self._walked[0] == name and _call(frame) == self._walker:
+            self._walked.popleft()
+            return
+        self._walked.clear()
+        if name in RANK:
+            asker = rank_reads.third_party_import(frame) or ""
+            if asker not in self.askers:
+                self.askers.append(asker)
+        elif not wire.is_set_later(name):
+            self.names.add(name)
+
+    def begin_walk(self, caller: FrameType) -> None:
+        frame: Optional[FrameType] = caller
+        while frame is not None and frame.f_code.co_filename == _VIEWS:
+            frame = frame.f_back
+        self._walker = _call(frame) if frame is not None else None
+        self._walked.clear()
+        while frame is not None:
+            name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if name and _is_third_party(frame.f_code.co_filename):
+                self.prefixes.add(name.upper() + "_")
+            frame = frame.f_back
+
+    def walk(self, name: str) -> None:
+        self._walked.append(name)
+
+    def relevant(self, env: Mapping[str, str]) -> Digests:
+        """What an environment says of all that was read; equal for two that agree in it."""
+        found: Digests = {name: _digest(env.get(name)) for name in self.names}
+        for name, value in env.items():
+            if name.startswith(tuple(self.prefixes)) and not wire.is_set_later(name):
+                found[name] = _digest(value)
+        return found
+
+    def differing(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> List[str]:
+        """The names of what was read in which two environments differ."""
+        one, other = self.relevant(ours), self.relevant(theirs)
+        return sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
+
+
+class Noting:
+    """Notes reads of os.environ and os.environb for as long as it is entered; both stay the same objects."""
+
+    def __init__(self) -> None:
+        self.reads = Reads()
+        self._plain: List[Tuple[Any, Any]] = []  # Any: the private class of os.environ
+
+    def __enter__(self) -> Reads:
+        for mapping in (os.environ, getattr(os, "environb", None)):
+            if mapping is not None:
+                self._plain.append((mapping, type(mapping)))
+                mapping.__class__ = _noting_class(type(mapping), self.reads)
+        return self.reads
+
+    def __exit__(self, *_: object) -> None:
+        for mapping, plain in self._plain:
+            mapping.__class__ = plain
+
+
+# Any: the class that os.environ happens to have in this version of Python.
+def _noting_class(plain: Any, reads: Reads) -> Any:
+    class Environment(plain):  # type: ignore[misc]
+        def __getitem__(self, key: Union[str, bytes]) -> Any:
+            reads.read(os.fsdecode(key), sys._getframe(1))
+            return plain.__getitem__(self, key)
+
+        def __iter__(self) -> Iterator[Any]:
+            reads.begin_walk(sys._getframe(1))
+            return _walk(plain.__iter__(self), reads)
+
+    return Environment
+
+
+def _walk(names: Iterator[Any], reads: Reads) -> Iterator[Any]:
+    for name in names:
+        reads.walk(os.fsdecode(name))
+        yield name
+
+
+def _is_view(frame: FrameType) -> bool:
+    """Whether a read is made by items() or values(), which ask for each value as they come to its name."""
+    return frame.f_code.co_filename == _VIEWS and frame.f_code.co_name == "__iter__"
+
+
+def _call(frame: FrameType) -> Tuple[int, int]:
+    return id(frame), frame.f_lasti
+
+
+def _is_third_party(path: str) -> bool:
+    if any(site in path for site in rank_reads.SITE):
+        return True
+    return not path.startswith((*_STANDARD, _OURS))
+
+
+def _digest(value: Optional[str]) -> Optional[str]:
+    if value is None:
+        return None
+    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()

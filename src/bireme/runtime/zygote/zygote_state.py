@@ -1,0 +1,84 @@
+"""What a zygote writes down about itself: readers learn what it is without waiting for its answer.
+
+The file's time is when the zygote last had something to do. A process is the one that wrote the file if its
+number and its start agree, in the same start of the same machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from typing import Dict, Iterable, List
+
+from .. import linux
+
+
+def write(path: str, ready: bool, roots: Iterable[str] = (), modules: Iterable[str] = ()) -> None:
+    """Replaces the file at once; nothing is written where there is no room."""
+    pid = os.getpid()
+    content = {
+        "pid": pid,
+        "start_time": linux.start_time(pid),
+        "system": system(),
+        "ready": ready,
+        "roots": list(roots),
+        "packages": sorted({name.partition(".")[0] for name in modules}),
+        "sites": sites(),
+        "memory": memory(pid),
+    }
+    fresh = f"{path}.{pid}"
+    with contextlib.suppress(OSError):
+        with open(fresh, "w", encoding="ascii") as file:
+            json.dump(content, file)
+        os.replace(fresh, path)
+
+
+def touch(path: str) -> None:
+    """Notes that the zygote is in use now."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def system() -> str:
+    """Names the start of the machine, and the namespace in which process numbers count."""
+    boot = ""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    with contextlib.suppress(OSError):
+        boot += " " + os.readlink("/proc/self/ns/pid")
+    return boot
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal: it answers nobody until it is continued."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, IndexError):
+        return False
+
+
+def sites() -> List[str]:
+    """The folders of third-party packages from which this interpreter imports."""
+    return [folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))]
+
+
+def memory(pid: int) -> int:
+    """The bytes that a process holds alone, and its share of what it holds with others.
+
+    Pages of files are left out: they are the page cache's, which keeps or drops them as it needs.
+    """
+    found: Dict[str, int] = {}
+    with (
+        contextlib.suppress(OSError, ValueError, IndexError),
+        open(f"/proc/{pid}/smaps_rollup", "rb") as file,
+    ):
+        file.readline()
+        for line in file:
+            name, _, rest = line.decode("ascii").partition(":")
+            found[name] = int(rest.split()[0]) * 1024
+    if "Pss_Anon" in found:
+        return found["Pss_Anon"] + found.get("Pss_Shmem", 0)
+    return found.get("Pss", 0)

@@ -1,0 +1,155 @@
+"""What does a place offer whose jobs are started, watched and changed: this machine, or a cluster.
+
+Each backend has one: `local.LocalPlace` and `cluster.ClusterPlace`. Both speak in the same views, so that
+whoever shows a job need not know where it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from bireme import errors
+from bireme.model.job import Job
+from bireme.runs.logs.log_reader import EVERYTHING, Choice, LogLine
+from bireme.sdk.submissions import Ordered
+from bireme.sdk.views import CheckView, Diagnosis, Glance, JobSummary, JobView, RankStack
+
+if TYPE_CHECKING:  # imported when they are shown: the other verbs do without
+    from bireme.sdk.tensorboards import Curves
+
+VARIABLE = "BIREME_ON"
+
+
+class Backend(StrEnum):
+    """Where replicas run, in the words of `--on`."""
+
+    LOCAL = "local"
+    KUBERNETES = "kubernetes"
+
+
+class Where(Struct, frozen=True):
+    """Which place the user names; an empty text leaves it open."""
+
+    on: str = ""
+    context: str = ""
+    namespace: str = ""
+    kubeconfig: str = ""
+
+    @property
+    def names_a_cluster(self) -> bool:
+        return bool(self.context or self.namespace or self.kubeconfig)
+
+
+class Following(Protocol):
+    """Follows one job: its lines, and its state at a glance. It is polled, and never blocks for long."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def job(self) -> Job: ...
+    def refresh(self) -> None:
+        """Looks at the state again; `poll` does so too."""
+
+    def poll(self) -> list[LogLine]:
+        """The lines that were printed since the last poll."""
+
+    def drain(self) -> Iterator[LogLine]:
+        """All lines that are there and were not returned yet."""
+
+    def silence(self) -> str:
+        """Why there may be no lines although some were printed; an empty text if that cannot be."""
+
+    def unfinished(self) -> LogLine | None:
+        """The newest line that its program has not ended yet."""
+
+    def glance(self) -> Glance: ...
+    def why_restarted(self, attempt: int | None = None) -> Diagnosis | None:
+        """Why the job was last started anew, even if it has ended since."""
+
+    def exists(self) -> bool:
+        """Whether the job is there: it may be removed while it is followed."""
+
+    def is_removed(self) -> bool:
+        """Whether the job is gone, or is about to be because somebody removed it."""
+
+    def is_over(self) -> bool:
+        """Whether nothing more is to be expected."""
+
+    def revive(self) -> bool:
+        """Carries on what was left dead; returns whether there was something."""
+
+    def close(self) -> None: ...
+
+
+class Found(Protocol):
+    """One job in its place, and what can be done with it."""
+
+    @property
+    def id(self) -> str:
+        """What verbs take."""
+
+    @property
+    def key(self) -> str:
+        """Names this very job for ever."""
+
+    def view(self) -> JobView: ...
+    def watch(self, choice: Choice = EVERYTHING) -> Following: ...
+    def attending(self) -> AbstractContextManager[None]:
+        """Says while it lasts that a person follows at the terminal and can answer the job."""
+
+    def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
+        """Where the Python code of each rank is now, or of one."""
+
+    def replica(self, given: str) -> str:
+        """The full name of a replica that may be given by its short one."""
+
+    def checkpoints_at(self) -> str:
+        """The folder or the object store in which its script keeps its checkpoints."""
+
+    def python(self, environ: Mapping[str, str]) -> str:
+        """The interpreter of this machine that goes with it."""
+
+    def curves(self) -> Curves:
+        """What it reported, to be read and followed."""
+
+    def stop(self) -> JobView: ...
+    def resume(self) -> JobView: ...
+    def scale(self, replicas: Mapping[str, int]) -> JobView: ...
+    def remove(self) -> None: ...
+
+
+class Started(Struct, frozen=True):
+    """A job that was just started."""
+
+    found: Found
+    notes: tuple[str, ...] = ()
+
+
+class Place(Protocol):
+    """Where jobs are."""
+
+    @property
+    def backend(self) -> Backend: ...
+    def start(self, ordered: Ordered) -> tuple[Started, ...]:
+        """Starts orders, all of them or, if one cannot run there, none."""
+
+    def checked(self, ordered: Ordered) -> CheckView:
+        """Says what stands in the way of running orders there; starts nothing."""
+
+    def jobs(self, all: bool) -> tuple[JobSummary, ...]: ...
+    def find(self, name: str) -> Found:
+        """The job that a name means; raises BadInput if there is none."""
+
+
+def backend_of(written: str, source: str) -> Backend:
+    """What `--on` or BIREME_ON says."""
+    try:
+        return Backend(written)
+    except ValueError:
+        known = " or ".join(str(one) for one in Backend)
+        raise errors.BadInput(f"{source} {written!r} is no backend", hint=f"it is {known}") from None

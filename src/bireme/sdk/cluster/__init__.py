@@ -1,0 +1,1 @@
+"""Jobs in a cluster: found, followed and changed through the API server."""

@@ -1,0 +1,171 @@
+"""What is new about a job of a cluster since the last look: a follower that is polled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.backends.kubernetes.client.api import Api
+from bireme.backends.kubernetes.objects.api_types import Pod, seconds
+from bireme.backends.kubernetes.objects.job_objects import JobObject
+from bireme.model.status import Phase
+from bireme.runs.logs.log_reader import Choice, LogLine
+from bireme.sdk.cluster import cluster_views, pod_history
+from bireme.sdk.cluster.cluster_views import Seen
+from bireme.sdk.cluster.job_listener import Listener
+from bireme.sdk.cluster.session import Session
+from bireme.sdk.local.rank_evidence import TAIL
+from bireme.sdk.views import Diagnosis, Glance
+
+REST = 5.0
+"""Seconds for which replicas that outlive the verdict are still listened to."""
+PATIENCE = 30.0
+"""Seconds within which the job must have been seen once."""
+
+
+class ClusterWatch:
+    """Follows one job: its lines, and its state at a glance."""
+
+    def __init__(self, session: Session, one: JobObject, id: str, context: str, choice: Choice) -> None:
+        self.id = id
+        self.job = cluster_views.job_of(one)
+        self._session, self._context, self._choice, self._one = session, context, choice, one
+        self._task: Future[None] | None = None
+        self._listener = session.ask(self._begin, PATIENCE)
+        self._reads_on = False
+        self._first = True
+        self._ended: float | None = None
+        self._version = -1
+        self._seen: Seen | None = None
+
+    def refresh(self) -> None:
+        """Nothing is left to do: what is new comes by itself."""
+
+    def poll(self) -> list[LogLine]:
+        if not self._reads_on:
+            self._session.ask(lambda api: self._listener.read_on())
+            self._reads_on = True
+        lines = []
+        while self._listener.lines:
+            lines.append(self._listener.lines.popleft())
+        return sorted(lines, key=lambda line: line.time)
+
+    def echoes(self) -> list[LogLine]:
+        """What ranks reported in the lines that came; it is kept from the first call on."""
+        if self._listener.echoes is None:
+            self._listener.echoes = deque()
+        found = []
+        while self._listener.echoes:
+            found.append(self._listener.echoes.popleft())
+        return found
+
+    def starts(self) -> dict[str, list[tuple[float, int]]]:
+        """When each replica was started, and in which attempt, as far as it was seen."""
+        found: dict[str, list[tuple[float, int]]] = {}
+        for one in pod_history.paired(self.job, self._listener.pods, time.time()):
+            made = seconds(one.pod.metadata.creationTimestamp) or 0.0
+            found.setdefault(one.replica.name, []).append((made, one.replica.attempt))
+        return {replica: sorted(each) for replica, each in found.items()}
+
+    def drain(self) -> Iterator[LogLine]:
+        lines = self._session.ask(lambda api: self._listener.read_rest())
+        self._reads_on = False
+        if self._first and self._choice.last is not None:
+            lines = lines[-self._choice.last :] if self._choice.last else []
+        self._first = False
+        yield from lines
+
+    def silence(self) -> str:
+        return "" if self._present() else f"no pod of {self.id} is there, and logs go with their pods"
+
+    def unfinished(self) -> LogLine | None:
+        return None
+
+    def glance(self) -> Glance:
+        found = cluster_views.glance(self._look())
+        trouble = self._listener.trouble
+        return replace(found, trouble=trouble) if trouble and not found.trouble else found
+
+    def why_restarted(self, attempt: int | None = None) -> Diagnosis | None:
+        seen = self._made(self._listener.pods)  # the attempt that failed is gone, and was seen
+        found = cluster_views.restarted(seen, attempt)
+        if found is None or found.error is None:
+            return found
+        failed, name = found.error.attempt, found.error.replica
+        tails = [
+            self._listener.tails.get(one.pod.metadata.uid, ())
+            for one in seen.pods
+            if (one.replica.name, one.replica.attempt) == (name, failed)
+        ]
+        return cluster_views.with_tail(found, tuple(line.text for lines in tails for line in lines)[-TAIL:])
+
+    def exists(self) -> bool:
+        return self._listener.object is not None
+
+    def is_removed(self) -> bool:
+        found = self._listener.object
+        return found is None or found.metadata.deletionTimestamp is not None
+
+    def is_over(self) -> bool:
+        seen = self._look()
+        phase = seen.status.phase
+        if phase.is_final:
+            self._ended = self._ended or time.monotonic()
+            return self._listener.is_silent or time.monotonic() - self._ended >= REST
+        self._ended = None
+        return phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods)
+
+    def revive(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _begin(self, api: Api) -> Listener:
+        listener = Listener(api, self._one, self._choice, self._named)
+        self._task = self._session.send(lambda _: listener.run())
+        running = asyncio.wrap_future(self._task)
+        ready = asyncio.ensure_future(listener.ready.wait())
+        both: list[asyncio.Future[Any]] = [running, ready]  # Any: only which one comes first matters
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            ready.cancel()
+            raise _first(running.exception())
+        return listener
+
+    def _named(self, pod: Pod) -> str:
+        """The replica that a pod is, under its job's name for it."""
+        return pod_history.paired(self.job, (pod,), 0.0)[0].replica.name
+
+    def _look(self) -> Seen:
+        """The job as it was last heard of; put together anew only when something changed."""
+        version = self._listener.version
+        if self._seen is None or version != self._version:
+            self._seen, self._version = self._made(self._present()), version
+            self.job = self._seen.job
+        return replace(self._seen, now=time.time())
+
+    def _made(self, pods: tuple[Pod, ...]) -> Seen:
+        self._one = self._listener.object or self._one
+        seen = cluster_views.seen(self.id, self._context, self._one, pods, time.time())
+        last = {uid: lines[-1].time for uid, lines in self._listener.tails.items() if lines}
+        return replace(seen, last_lines=last)
+
+    def _present(self) -> tuple[Pod, ...]:
+        listener = self._listener
+        return tuple(one for one in listener.pods if one.metadata.uid not in listener.gone)
+
+
+def _first(error: BaseException | None) -> BaseException:
+    """The one error that a group of tasks ended with."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error or errors.OurBug("nobody listens to the job any more")

@@ -1,0 +1,259 @@
+"""One job of a cluster: seen, followed, put aside, scaled and removed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.backends.kubernetes import pod_logs
+from bireme.backends.kubernetes.client.api import Api
+from bireme.backends.kubernetes.objects.job_objects import JobObject
+from bireme.backends.kubernetes.pod_logs import Mark
+from bireme.backends.kubernetes.submit import code_mounts, job_client
+from bireme.backends.local.preflight import python_finder
+from bireme.model.replicas import ReplicaPhase
+from bireme.model.status import Phase
+from bireme.runs.logs.log_reader import EVERYTHING, Choice, LogLine
+from bireme.sdk import rank_names, scale_requests, tracebacks
+from bireme.sdk.cluster import cluster_progress, cluster_views
+from bireme.sdk.cluster.cluster_follower import ClusterWatch
+from bireme.sdk.cluster.cluster_views import Seen
+from bireme.sdk.cluster.pod_history import ReplicaPod
+from bireme.sdk.cluster.session import Session
+from bireme.sdk.local.local_backend import STOP_PATIENCE
+from bireme.sdk.local.rank_evidence import TAIL
+from bireme.sdk.views import JobView, RankStack
+
+if TYPE_CHECKING:  # see `places`
+    from bireme.sdk.tensorboards import Curves
+
+_LOOK_EVERY = 0.3
+_MOST_TAILS = 16
+"""Failed replicas whose last lines are looked at to find the first one."""
+_LOOK_BACK = 50
+
+
+class ClusterJob:
+    """A job object; what is done with it concerns that very one, not a later one of its name."""
+
+    def __init__(
+        self, session: Session, one: JobObject, id: str, context: str, home: Path, forget: Callable[[], None]
+    ) -> None:
+        self._session, self._object, self._context, self._forget = session, one, context, forget
+        self.id = id
+        # A name for a folder, whatever a server calls its objects.
+        self._board = (
+            home / "boards" / re.sub(r"[^a-z0-9.-]", "_", f"{one.metadata.name}-{one.metadata.uid[:8]}")
+        )
+
+    @property
+    def key(self) -> str:
+        meta = self._object.metadata
+        return f"{self._context}/{meta.namespace}/{self._object.kind.lower()}/{meta.name}"
+
+    def view(self) -> JobView:
+        return self._session.ask(self._view)
+
+    def watch(self, choice: Choice = EVERYTHING) -> ClusterWatch:
+        return ClusterWatch(self._session, self._object, self.id, self._context, choice)
+
+    def attending(self) -> AbstractContextManager[None]:
+        return nullcontext()  # a pod has no standard input of this machine
+
+    def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
+        seen = self._session.ask(self._look)
+        by_short = rank_names.replica_names(seen.job)
+        asked = rank_names.replica_of_rank(seen.job, rank or 0)
+        if asked is None and rank is not None:
+            raise errors.BadInput(f"{self.id} has no rank {rank}", hint=f"`bireme show {self.id}` lists them")
+        replica = asked or next(iter(by_short.values()), f"{self.id}-worker-0")
+        there = {one.replica.name: one.pod.metadata.name for one in seen.pods}
+        raise errors.BadInput(
+            f"{self.id} runs in a cluster, where ranks are asked in their pods",
+            hint=f"kubectl -n {self._object.metadata.namespace} exec {there.get(replica, replica)} "
+            "-- py-spy dump --pid 1 "
+            f"(py-spy in the image; `bireme show {self.id}` names the pods)",
+        )
+
+    def replica(self, given: str) -> str:
+        seen = self._session.ask(self._look)
+        by_short = rank_names.replica_names(seen.job)
+        there = {one.pod.metadata.name: one.replica.name for one in seen.pods}
+        full = by_short.get(given) or there.get(given, given)
+        if full in by_short.values() or full in there.values():
+            return full
+        raise rank_names.no_such_replica(self.id, given, by_short)
+
+    def checkpoints_at(self) -> str:
+        manifest = {"spec": msgspec.json.decode(self._object.spec)}
+        found = code_mounts.variable(manifest, "BIREME_CHECKPOINTS")
+        if "://" not in found:
+            where = f"in {found} of its pods" if found else "inside of its pods"
+            raise errors.BadInput(
+                f"{self.id} keeps its checkpoints {where}, which cannot be read from here",
+                hint="write `checkpoints: s3://bucket/prefix` into the job to have them in an object store",
+            )
+        return found
+
+    def python(self, environ: Mapping[str, str]) -> str:
+        return python_finder.find(environ)
+
+    def curves(self) -> Curves:
+        from bireme.sdk.cluster.cluster_curves import ClusterFeed
+        from bireme.sdk.tensorboards import Curves
+
+        watch = self.watch()
+        feed = ClusterFeed(watch)
+        return Curves(self._board, (feed,), watch.exists, watch.close, lambda: feed.room.is_full)
+
+    def stop(self) -> JobView:
+        return self._session.ask(self._stop)
+
+    def resume(self) -> JobView:
+        return self._session.ask(self._resume)
+
+    def scale(self, replicas: Mapping[str, int]) -> JobView:
+        return self._session.ask(lambda api: self._scale(api, replicas))
+
+    def remove(self) -> None:
+        self._session.ask(self._remove)
+        self._forget()
+        shutil.rmtree(self._board, ignore_errors=True)
+
+    # Inside the event loop
+
+    async def _look(self, api: Api) -> Seen:
+        """The job as it is now; raises if it is gone."""
+        now, pods, events = await asyncio.gather(
+            job_client.again(api, self._object),
+            job_client.pods(api, self._object),
+            job_client.events(api, self._object),
+        )
+        if now is None:
+            self._forget()
+            raise errors.BadInput(f"{self.id} is not there any more", hint="`bireme ps --all` lists what is")
+        return cluster_views.seen(self.id, self._context, now, pods, time.time(), events)
+
+    async def _view(self, api: Api) -> JobView:
+        seen = await cluster_progress.measured(api, await self._look(api))
+        if seen.status.phase is not Phase.FAILED and not seen.status.crashes and not seen.status.evictions:
+            return cluster_views.view(seen)
+        tails = await self._tails(api, seen)
+        seen = replace(
+            seen,
+            last_lines={uid: lines[-1].time for uid, lines in tails.items() if lines},
+            crashes=_crashes(seen, tails),
+        )
+        found = cluster_views.explained(seen)
+        if found is None or found.error is None:
+            return cluster_views.view(seen)
+        named = [one.pod.metadata.uid for one in seen.pods if one.replica.name == found.error.replica]
+        lines = [line for uid in named for line in tails.get(uid, ())]
+        texts = tuple(line.text for line in lines if line.text.strip())
+        return cluster_views.view(seen, tracebacks.crash(texts)[:TAIL] or texts[-TAIL:])
+
+    async def _tails(self, api: Api, seen: Seen) -> dict[str, list[LogLine]]:
+        """The last lines of the replicas that failed, by the uid of their pods."""
+        failed = [
+            one for one in seen.pods if one.replica.phase is ReplicaPhase.FAILED or one.replica.restarts
+        ]
+        chosen = failed[:_MOST_TAILS]
+        found = await asyncio.gather(*(_tail(api, one) for one in chosen))
+        return {one.pod.metadata.uid: lines for one, lines in zip(chosen, found, strict=True)}
+
+    async def _stop(self, api: Api) -> JobView:
+        seen = await self._look(api)
+        if not seen.status.phase.is_final:
+            await job_client.suspend(api, self._object, True)
+            await self._until(api, seen, "come to rest", _rests)
+        return await self._view(api)
+
+    async def _resume(self, api: Api) -> JobView:
+        seen = await self._look(api)
+        if seen.status.phase is Phase.FAILED:
+            return await self._call_back(api, seen)
+        if seen.status.phase.is_final:
+            raise errors.BadInput(
+                f"{self.id} has ended ({seen.status.phase})",
+                hint="a job that ended is run anew with `bireme run`, after `bireme rm` or with another name",
+            )
+        await job_client.suspend(api, self._object, False)
+        return await self._view(api)
+
+    async def _call_back(self, api: Api, seen: Seen) -> JobView:
+        """Lets a job that failed go on, if whoever looks after it can."""
+        reason = cluster_views.unresumable(seen)
+        if reason:
+            raise errors.BadInput(
+                f"{self.id} has ended ({seen.status.phase}), and {reason}",
+                hint="run it anew under another name, with the same checkpoints: or with --from",
+            )
+        wished = seen.status.resumes + 1
+        await job_client.resume(api, self._object, wished)
+        await self._until(
+            api, seen, "been taken up by its operator", lambda now: now.status.resumes >= wished
+        )
+        return await self._view(api)
+
+    async def _scale(self, api: Api, replicas: Mapping[str, int]) -> JobView:
+        seen = await self._look(api)
+        changed = scale_requests.resized(self.id, seen.job, replicas, seen.status.phase)
+        counts = {role.name: role.replicas for role in changed.roles}
+        gone = [role.name for role in seen.job.roles if changed.role(role.name) is None]
+        await job_client.scale(api, seen.object, counts, gone)
+        return await self._view(api)
+
+    async def _remove(self, api: Api) -> None:
+        seen = await self._look(api)
+        await job_client.delete(api, self._object)
+        await self._until(api, seen, "gone", lambda _: False)
+
+    async def _until(self, api: Api, before: Seen, what: str, holds: Callable[[Seen], bool]) -> None:
+        """Waits until something holds, or the job is gone; not much longer than its replicas' grace."""
+        grace = max((role.pod.grace for role in before.job.roles), default=0.0)
+        end = time.monotonic() + grace + STOP_PATIENCE
+        while (now := await job_client.again(api, self._object)) is not None:
+            pods = await job_client.pods(api, self._object)
+            if holds(cluster_views.seen(self.id, self._context, now, pods, time.time())):
+                return
+            if time.monotonic() > end:
+                raise errors.Unreachable(
+                    f"{self.id} has not {what} within {grace + STOP_PATIENCE:g} s",
+                    hint=f"look: bireme show {self.id}; is its operator alive: bireme doctor --on kubernetes",
+                )
+            await asyncio.sleep(_LOOK_EVERY)
+
+
+def _rests(seen: Seen) -> bool:
+    phase = seen.status.phase
+    if not seen.job.policy.suspend:
+        return True  # somebody has resumed it meanwhile
+    return phase.is_final or (phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods))
+
+
+def _crashes(seen: Seen, tails: Mapping[str, list[LogLine]]) -> dict[tuple[str, int], str]:
+    """Where the code of replicas was that crashed, by replica and attempt."""
+    found = {
+        (one.replica.name, one.replica.attempt): tracebacks.crash_place([line.text for line in lines])
+        for one in seen.pods
+        if (lines := tails.get(one.pod.metadata.uid))
+    }
+    return {key: place for key, place in found.items() if place}
+
+
+async def _tail(api: Api, one: ReplicaPod) -> list[LogLine]:
+    found: list[LogLine] = []
+    for source in pod_logs.sources(one.pod, one.replica.name):
+        lines = await pod_logs.read(api, source, Mark(last=_LOOK_BACK))
+        found += [line for line in lines if line.stream != pod_logs.ECHO]
+    return sorted(found, key=lambda line: line.time)

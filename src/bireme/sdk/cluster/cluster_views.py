@@ -1,0 +1,362 @@
+"""How is a job of a cluster seen: its object, pods and events, read into the views of any job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from bireme import errors
+from bireme.backends.kubernetes.objects import job_objects, job_status
+from bireme.backends.kubernetes.objects.api_types import Pod, seconds
+from bireme.backends.kubernetes.objects.job_objects import JobObject
+from bireme.backends.kubernetes.submit import code_mounts
+from bireme.backends.kubernetes.submit.job_client import EventObject
+from bireme.core.restarts import attempts
+from bireme.manifest import read
+from bireme.model.decisions import EventType
+from bireme.model.decode_errors import DAMAGED
+from bireme.model.job import Job, Kind
+from bireme.model.replicas import Observation, Replica, ReplicaPhase
+from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
+from bireme.runs.run_files import RecordedEvent
+from bireme.sdk import diagnosis, inplace_restarts, scale_requests
+from bireme.sdk.backends import Backend
+from bireme.sdk.cluster import pod_history
+from bireme.sdk.cluster.pod_history import ReplicaPod
+from bireme.sdk.diagnosis import Evidence
+from bireme.sdk.local import run_history, run_views
+from bireme.sdk.local.run_history import Life
+from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSummary, JobView, Progress
+
+_KUEUE = "kueue.x-k8s.io/queue-name"
+UNNOTICED = 10.0
+"""Seconds after which a job that nobody has written a status for is said to wait for an operator."""
+
+_BATCH_CONDITIONS = {
+    "Complete": ConditionType.SUCCEEDED,
+    "Failed": ConditionType.FAILED,
+    "Suspended": ConditionType.SUSPENDED,
+}
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """A job of a cluster at one moment."""
+
+    id: str
+    context: str
+    object: JobObject
+    job: Job
+    status: Status
+    pods: tuple[ReplicaPod, ...] = ()
+    events: tuple[EventObject, ...] = ()
+    last_lines: Mapping[str, float] = {}
+    """When a pod last printed something, by its uid, where that was looked up."""
+    crashes: Mapping[tuple[str, int], str] = {}
+    """Where the code of a replica was when it crashed, by replica and attempt, as far as its log tells."""
+    progress: Progress | None = None
+    """How far it is, where that was looked up."""
+    now: float
+
+    @property
+    def where(self) -> str:
+        return f"{self.context}/{self.object.metadata.namespace}"
+
+
+def seen(
+    id: str,
+    context: str,
+    one: JobObject,
+    pods: tuple[Pod, ...],
+    now: float,
+    events: tuple[EventObject, ...] = (),
+) -> Seen:
+    job, status = job_of(one), status_of(one)
+    paired = pod_history.paired(job, pods, now)
+    told = attempts.resolved(status, Observation(tuple(each.replica for each in paired))).replicas
+    return Seen(
+        id=id,
+        context=context,
+        object=one,
+        job=job,
+        status=status,
+        pods=tuple(ReplicaPod(replica, each.pod) for replica, each in zip(told, paired, strict=True)),
+        events=events,
+        now=now,
+    )
+
+
+def job_of(one: JobObject) -> Job:
+    """The job that an object declares; of one that no job can be made of, only its name and kind."""
+    try:
+        job = read.from_manifest(job_objects.manifest(one)).jobs[0].job
+        return replace(job, uid=one.metadata.uid)
+    except errors.BadManifest:
+        meta = one.metadata
+        return Job(Kind(one.kind), one.apiVersion, meta.name, (), meta.namespace, meta.uid)
+
+
+def status_of(one: JobObject) -> Status:
+    """What is remembered about the job, by our operator, by Kubeflow's, or by the batch controller."""
+    try:
+        if one.kind == Kind.BATCH:
+            return _batch_status(one)
+        told = msgspec.json.decode(bytes(one.status) or b"{}", type=dict[str, object] | None) or {}
+        # Other operators write null where they have nothing to say.
+        return job_status.read(
+            msgspec.json.encode({name: part for name, part in told.items() if part is not None})
+        )
+    except (ValueError, OverflowError, *DAMAGED):
+        return Status()  # written by somebody whose words we do not know
+
+
+def glance(it: Seen) -> Glance:
+    return Glance(
+        id=it.id,
+        phase=it.status.phase,
+        ready=_ready(it),
+        total=it.job.total,
+        attempt=it.status.attempt,
+        waiting=it.status.waiting or _waits(it) or it.status.trouble,
+        again=inplace_restarts.of(it.job, _present(it)),
+    )
+
+
+def summary(it: Seen) -> JobSummary:
+    meta, status = it.object.metadata, it.status
+    phase = status.phase
+    return JobSummary(
+        id=it.id,
+        name=meta.name,
+        number=1,
+        kind=it.object.kind,
+        phase=phase,
+        ready=0 if phase.is_final else _ready(it),
+        total=it.job.total,
+        attempt=status.attempt,
+        restarts=run_views.restarts(status, _present(it)),
+        created=seconds(meta.creationTimestamp) or it.now,
+        started=status.started,
+        completed=status.completed,
+        exit_status=(0 if phase is Phase.SUCCEEDED else 1) if phase.is_final else None,
+        host=it.where,
+        is_here=True,
+        has_runner=bool(status.conditions) and not phase.is_final,
+        expired=False,
+        why=why(it),
+        backend=Backend.KUBERNETES,
+        context=it.context,
+        namespace=meta.namespace,
+        progress=it.progress,
+        stopping=_is_stopping(it),
+        resuming=phase is Phase.SUSPENDED and not it.job.policy.suspend,
+    )
+
+
+def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
+    """Everything about the job; `tail` are the last lines of the replica that failed first."""
+    found = with_tail(explained(it), tail)
+    head = summary(it)
+    if found is not None and it.status.blame is None and it.status.phase in (Phase.FAILED, Phase.RESTARTING):
+        head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
+    job, status = it.job, it.status
+    lives = pod_history.lives(it.pods, it.last_lines)
+    observation = Observation(tuple(one.replica for one in it.pods))
+    return JobView(
+        **asdict(head),
+        api_version=job.api_version,
+        crashes=status.crashes,
+        forgiven=status.progress.crashes,
+        crash_limit=job.policy.backoff_limit,
+        evictions=status.evictions,
+        eviction_limit=job.policy.eviction_limit,
+        roles=run_views.roles(job),
+        resources=run_views.together(job),
+        conditions=status.conditions,
+        replicas=run_views.replicas(job, status, observation, lives, ""),
+        events=recorded(it.events),
+        diagnosis=found,
+        checkpoint=_checkpoint(it),
+        resumable=status.phase is Phase.FAILED and not unresumable(it),
+        counts_ranks=scale_requests.counts_ranks(job),
+        ran=_ran(it, lives),
+        command=code_mounts.unbooted(run_views.leading_command(job)),
+        folder="",
+        cwd="",
+        python="",
+    )
+
+
+def unresumable(it: Seen) -> str:
+    """Why a job that has failed cannot go on as it is; empty if it can, or has not failed."""
+    if it.status.phase is not Phase.FAILED:
+        return ""
+    if it.object.kind == Kind.BATCH:
+        return "a batch Job that has failed stays so"
+    if not job_status.is_ours(it.object.status):
+        return "the operator that served it lets no failed job go on"
+    if _KUEUE in it.object.metadata.labels:
+        return "Kueue has given its place in the queue away"
+    return ""
+
+
+def _checkpoint(it: Seen) -> CheckpointView | None:
+    """The newest checkpoint, as its operator has heard of it; one inside of a pod goes with the pod."""
+    env = [one for role in it.job.roles for one in role.container.env if one.name == "BIREME_CHECKPOINTS"]
+    where = next((one.value for one in env if one.value), "")
+    step = it.status.progress.saved
+    return CheckpointView(step=step, where=where) if where and step >= 0 else None
+
+
+def explained(it: Seen) -> Diagnosis | None:
+    """Why the job waits, restarted or failed."""
+    found = diagnosis.diagnose(evidence(it))
+    waits = _waits(it)
+    if waits and (found is None or found.finding is Finding.RESTARTED):
+        return Diagnosis(
+            finding=Finding.WAITING, summary=f"{it.id} waits: {waits}", more=f"bireme show {it.id}"
+        )
+    return found
+
+
+def restarted(it: Seen, attempt: int | None = None) -> Diagnosis | None:
+    return diagnosis.restarted(evidence(it), attempt)
+
+
+def with_tail(found: Diagnosis | None, tail: tuple[str, ...]) -> Diagnosis | None:
+    """A diagnosis with the last lines of its error, where the rank itself told nothing."""
+    if found is None or found.error is None or found.error.traceback:
+        return found
+    error = replace(found.error, tail=tail, what=found.error.what or pod_history.what_of(tail))
+    return replace(found, error=error)
+
+
+def evidence(it: Seen) -> Evidence:
+    status = it.status
+    if status.completed is not None:
+        # It is told in whole seconds, rounded down: what happened within that second came before it.
+        status = replace(status, completed=status.completed + 1.0)
+    return Evidence(
+        id=it.id,
+        job=it.job,
+        status=status,
+        host="",
+        lives=pod_history.lives(it.pods, it.last_lines),
+        reports=pod_history.reports(it.pods),
+        crashes=it.crashes,
+    )
+
+
+def why(it: Seen) -> str:
+    """Why the job is not simply running, in a sentence."""
+    if it.object.metadata.deletionTimestamp is not None:
+        return "it is being removed"
+    if _is_stopping(it):
+        return run_views.stopping(it.job)
+    return _waits(it) or run_views.why(it.id, it.job, it.status, it.where, True, it.now)
+
+
+def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:
+    """The events of the cluster, the oldest first."""
+    found = [
+        RecordedEvent(
+            time=_time(one),
+            type=EventType.WARNING if one.type == "Warning" else EventType.NORMAL,
+            reason=one.reason or "",
+            message=one.message or "",
+            count=max(one.count or 1, one.series.count if one.series else 1),
+        )
+        for one in events
+    ]
+    return tuple(sorted(found, key=lambda one: one.time))
+
+
+def _ran(it: Seen, lives: tuple[Life, ...]) -> float | None:
+    """How long it ran, by its pods; those of earlier attempts are gone, and then its own times must do."""
+    end = it.status.completed or it.now
+    if lives and not it.status.attempt:
+        return run_history.ran((one for one in lives if one.ran is not None), end)
+    return None if it.status.started is None else max(0.0, end - it.status.started)
+
+
+def _is_stopping(it: Seen) -> bool:
+    return run_views.is_stopping(it.job, it.status, (one.replica for one in it.pods))
+
+
+def _present(it: Seen) -> list[Replica]:
+    return [one.replica for one in it.pods if one.replica.attempt == it.status.attempt]
+
+
+def _ready(it: Seen) -> int:
+    return sum(one.ready and not one.stopping for one in _present(it))
+
+
+def _waits(it: Seen) -> str:
+    """What keeps the job from running, as its pods tell it, or that nobody looks after it."""
+    status = it.status
+    if status.phase.is_final or status.phase in (Phase.SUSPENDED, Phase.QUEUED):
+        return ""
+    stuck = [
+        one.replica
+        for one in it.pods
+        if one.replica.phase is ReplicaPhase.PENDING and one.replica.message and not one.replica.stopping
+    ]
+    if stuck:
+        others = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
+        short = stuck[0].name.removeprefix(f"{it.job.name}-")
+        return f"{short}{others}: {stuck[0].message}"
+    created = seconds(it.object.metadata.creationTimestamp) or it.now
+    if not status.conditions and not it.pods and it.now - created > UNNOTICED:
+        return "no operator has taken it up; `bireme doctor --on kubernetes` looks for one"
+    return ""
+
+
+class _BatchCondition(Struct):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    lastTransitionTime: str | None = None
+
+
+class _BatchStatus(Struct):
+    conditions: tuple[_BatchCondition, ...] = ()
+    startTime: str | None = None
+    completionTime: str | None = None
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+def _batch_status(one: JobObject) -> Status:
+    found = msgspec.json.decode(bytes(one.status) or b"{}", type=_BatchStatus)
+    started = seconds(found.startTime)
+    conditions = [_batch_condition(each) for each in found.conditions if each.type in _BATCH_CONDITIONS]
+    ended = next(
+        (each.changed for each in conditions if each.status and each.type is not ConditionType.SUSPENDED),
+        None,
+    )
+    if found.active and ended is None and started is not None:
+        running = f"Job {one.metadata.name} is running."
+        conditions.append(Condition(ConditionType.RUNNING, True, "JobRunning", running, started, started))
+    return Status(
+        conditions=tuple(conditions),
+        replicas={"Pod": Counts(found.active, found.succeeded, found.failed)},
+        started=started,
+        completed=seconds(found.completionTime) or ended,
+        crashes=found.failed,
+    )
+
+
+def _batch_condition(one: _BatchCondition) -> Condition:
+    at = seconds(one.lastTransitionTime) or 0.0
+    kind = _BATCH_CONDITIONS[one.type]
+    return Condition(kind, one.status == "True", one.reason, one.message, at, at)
+
+
+def _time(one: EventObject) -> float:
+    series = one.series.lastObservedTime if one.series else None
+    written = series or one.lastTimestamp or one.eventTime or one.firstTimestamp
+    return seconds(written or one.metadata.creationTimestamp) or 0.0

@@ -1,0 +1,205 @@
+"""What happens to one job of a cluster: watched and read in the background, inside the event loop.
+
+The job and its pods are watched; each container's log is a stream of its own, made again when it breaks. What
+was seen of a pod is kept when the pod is gone, so that the cause of a restart can be told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from bireme.backends.kubernetes import pod_logs
+from bireme.backends.kubernetes.client.api import Api
+from bireme.backends.kubernetes.client.error_hints import explained
+from bireme.backends.kubernetes.client.informer import Cache
+from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.objects.api_types import Pod
+from bireme.backends.kubernetes.objects.job_objects import JobObject, plural
+from bireme.backends.kubernetes.pod_logs import Mark, Source
+from bireme.backends.kubernetes.submit import job_client
+from bireme.model.job import Kind
+from bireme.runs.logs.log_reader import Choice, LogLine
+
+_AT_ONCE = 32
+"""Logs that are read to their end at the same time."""
+_KEPT = 50
+"""Lines that are kept of each pod."""
+MOST_STREAMS = 200
+"""Logs that are followed at the same time: each takes a connection."""
+
+Key = tuple[str, str]
+"""The uid of a pod, and a container of it."""
+
+
+class Listener:
+    """Everything that is heard about a job. What a caller in another thread reads is replaced as a whole."""
+
+    def __init__(self, api: Api, one: JobObject, choice: Choice, named: Callable[[Pod], str]) -> None:
+        self.object: JobObject | None = one
+        self.pods: tuple[Pod, ...] = ()
+        """Those that are gone included, as they were last."""
+        self.gone: frozenset[str] = frozenset()
+        self.version = 0
+        """Grows with every change of the job or a pod."""
+        self.lines: deque[LogLine] = deque()
+        self.echoes: deque[LogLine] | None = None
+        """What ranks reported, for whoever puts a queue here; otherwise it is left out."""
+        self.tails: dict[str, deque[LogLine]] = {}
+        """The last lines of each pod, by its uid."""
+        self.ready = asyncio.Event()
+        self._api, self._one, self._choice, self._named = api, one, choice, named
+        self._marks: dict[Key, Mark] = {}
+        self._streams: dict[Key, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._reads_on = False
+        self._names: dict[str, str] = {}
+        self._told_of_more = False
+        meta = one.metadata
+        self._jobs = Cache(
+            api,
+            path(one.apiVersion, plural(Kind(one.kind)), meta.namespace),
+            JobObject,
+            self._job_changed,
+            fields=f"metadata.name={meta.name}",
+        )
+        self._pods = Cache(
+            api,
+            path("v1", "pods", meta.namespace),
+            Pod,
+            self._pod_changed,
+            labels=job_client.pod_selector(one),
+        )
+
+    @property
+    def trouble(self) -> str:
+        """Why what we know may be out of date; empty if nothing is wrong."""
+        found = self._jobs.trouble or self._pods.trouble
+        return explained(found).what.splitlines()[0] if found is not None else ""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no log is being read."""
+        return all(task.done() for task in self._streams.values())
+
+    async def run(self) -> None:
+        """Listens until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._jobs.run())
+            group.create_task(self._pods.run())
+            await self._jobs.synced()
+            await self._pods.synced()
+            self.ready.set()
+
+    async def read_on(self) -> None:
+        """Lets lines come by themselves from now on."""
+        self._reads_on = True
+        for pod in self.pods:
+            self._open_streams(pod)
+
+    async def read_rest(self) -> list[LogLine]:
+        """The lines that are there and were not returned yet; lines stop to come by themselves."""
+        self._reads_on = False
+        running = [task for task in self._streams.values() if not task.done()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._streams.clear()
+        found = self._taken()
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(source: Source) -> list[LogLine]:
+            async with turn:
+                return await pod_logs.read(self._api, source, self._mark(source))
+
+        sources = [source for pod in self.pods for source in self._sources(pod)]
+        for source, lines in zip(sources, await asyncio.gather(*map(read, sources)), strict=True):
+            found += [line for line in lines if self._heard(source, line)]
+        return sorted(found, key=lambda line: line.time)
+
+    def _taken(self) -> list[LogLine]:
+        found = []
+        while self.lines:
+            found.append(self.lines.popleft())
+        return found
+
+    def _job_changed(self, before: JobObject | None, now: JobObject | None) -> None:
+        if now is not None and now.metadata.uid == self._one.metadata.uid:
+            self.object = replace(now, apiVersion=self._one.apiVersion, kind=self._one.kind)
+        else:
+            self.object = None
+        self.version += 1
+
+    def _pod_changed(self, before: Pod | None, now: Pod | None) -> None:
+        one = now or before
+        if one is None or not job_client.belongs(one, self._one):
+            return
+        if now is None:
+            self.gone |= {one.metadata.uid}
+        others = tuple(pod for pod in self.pods if pod.metadata.uid != one.metadata.uid)
+        self.pods = (*others, one)
+        self.version += 1
+        self._open_streams(one)
+
+    def _open_streams(self, pod: Pod) -> None:
+        if not self._reads_on or self._group is None:
+            return
+        for source in self._sources(pod):
+            key = (source.uid, source.container)
+            if key in self._streams:
+                continue
+            if sum(not task.done() for task in self._streams.values()) >= MOST_STREAMS:
+                self._tell_of_more(source)
+                continue
+            self._streams[key] = self._group.create_task(self._follow(source))
+
+    def _tell_of_more(self, source: Source) -> None:
+        """Says once that not every log is followed; the others are read when the job has ended."""
+        if not self._told_of_more:
+            self._told_of_more = True
+            text = f"bireme: {MOST_STREAMS} logs are followed; the others come at the end of the job"
+            self.lines.append(LogLine(time.time(), source.replica, source.container, "", text))
+
+    async def _follow(self, source: Source) -> None:
+        def heard(line: LogLine) -> None:
+            if self._heard(source, line):
+                self.lines.append(line)
+
+        def has_ended() -> bool:
+            is_gone = source.uid in self.gone
+            return is_gone or pod_logs.has_ended(self._pod(source.uid), source.container)
+
+        await pod_logs.follow(self._api, source, self._mark(source), heard, has_ended)
+
+    def _sources(self, pod: Pod) -> list[Source]:
+        """The logs of a pod that can be read and are wanted."""
+        uid = pod.metadata.uid
+        if uid in self.gone:
+            return []
+        if uid not in self._names:
+            self._names[uid] = self._named(pod)
+        wanted = self._choice.replica
+        return pod_logs.sources(pod, self._names[uid]) if wanted in (None, self._names[uid]) else []
+
+    def _mark(self, source: Source) -> Mark:
+        key = (source.uid, source.container)
+        if key not in self._marks:
+            self._marks[key] = Mark(self._choice.since, self._choice.last)
+        return self._marks[key]
+
+    def _pod(self, uid: str) -> Pod | None:
+        return next((pod for pod in self.pods if pod.metadata.uid == uid), None)
+
+    def _heard(self, source: Source, line: LogLine) -> bool:
+        """Returns whether a line is for people to read."""
+        if line.stream == pod_logs.ECHO:
+            if self.echoes is not None:
+                self.echoes.append(line)
+            return False
+        self.tails.setdefault(source.uid, deque(maxlen=_KEPT)).append(line)
+        return True

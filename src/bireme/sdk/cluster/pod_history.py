@@ -1,0 +1,172 @@
+"""What became of each replica of a cluster's job: its pods, read as lives. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme.backends.kubernetes.objects.api_types import ContainerStatus, Pod, Terminated, seconds
+from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termination_log
+from bireme.model.job import Job, Kind, Role, member_name
+from bireme.model.replicas import Loss, Replica
+from bireme.sdk.local.rank_evidence import Reports
+from bireme.sdk.local.run_history import Failure, Life
+
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_OUT_OF_MEMORY = "OOMKilled"
+_STOPPED = (137, 143)
+"""Exit codes of programs that were told to end, or made to."""
+
+
+class ReplicaPod(Struct, frozen=True):
+    """A replica, and the pod that it is."""
+
+    replica: Replica
+    pod: Pod
+
+
+def paired(job: Job, pods: Iterable[Pod], now: float) -> tuple[ReplicaPod, ...]:
+    """The replica that each pod is, under the name by which its job declares it."""
+    ordered = sorted(pods, key=lambda pod: (pod.metadata.creationTimestamp or "", pod.metadata.name))
+    if job.kind is Kind.BATCH:
+        return _of_batch(job, ordered, now)
+    return tuple(ReplicaPod(_named(job, _replica(pod, now)), pod) for pod in ordered)
+
+
+def lives(pairs: Iterable[ReplicaPod], last_lines: Mapping[str, float] | None = None) -> tuple[Life, ...]:
+    """Every pod as a life. `last_lines` tells, by uid, when a pod last printed something.
+
+    A cluster tells ends in whole seconds, within which half a gang may die of its first loss; the last line
+    of a rank is closer to its end than that.
+    """
+    return tuple(_life(one, (last_lines or {}).get(one.pod.metadata.uid)) for one in pairs)
+
+
+def reports(pairs: Iterable[ReplicaPod]) -> Reports:
+    """What the ranks of scripts told when they ended."""
+    found: Reports = {}
+    for one in pairs:
+        for end in _ends(one.pod):
+            if (report := termination_log.report(end.message)) is not None:
+                found[one.replica.name, one.replica.attempt] = report
+    return found
+
+
+def what_of(lines: Iterable[str]) -> str:
+    """The error in a line, where the last lines of a log are those of a traceback."""
+    found, inside = "", False
+    for line in lines:
+        if line.startswith("Traceback (most recent call last)"):
+            inside = True
+        elif inside and line[:1].isalpha() and termination_log.error_line(line):
+            found, inside = line, False
+    return found
+
+
+def _replica(pod: Pod, now: float) -> Replica:
+    # Users may seldom read nodes; that one is lost shows in its pods soon enough.
+    return pod_status.replica(pod, pod_status.READY_NODE, now)
+
+
+def _named(job: Job, found: Replica) -> Replica:
+    role = job.role(found.role)
+    return found if role is None else replace(found, name=member_name(job, role, found.index))
+
+
+def _of_batch(job: Job, pods: list[Pod], now: float) -> tuple[ReplicaPod, ...]:
+    """A batch Job's pods have random names; those without an index fill the places in their order."""
+    role = next(iter(job.roles), None)
+    if role is None:
+        return ()
+    kept = [pod for pod in pods if pod.status.phase != "Failed"]
+    places = {pod.metadata.uid: number % max(1, role.replicas) for number, pod in enumerate(kept)}
+    return tuple(ReplicaPod(_of_index(job, role, pod, places, now), pod) for pod in pods)
+
+
+def _of_index(job: Job, role: Role, pod: Pod, places: Mapping[str, int], now: float) -> Replica:
+    meta = pod.metadata
+    written = meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or ""
+    index = int(written) if written.isdecimal() and len(written) < 10 else places.get(meta.uid, 0)
+    return replace(_replica(pod, now), name=member_name(job, role, index), role=role.name, index=index)
+
+
+def _life(one: ReplicaPod, last_line: float | None) -> Life:
+    replica, pod = one.replica, one.pod
+    main = _status(pod, pod_diagnosis.main_container(pod))
+    now = main.state if main is not None else None
+    ran = seconds(now.running.startedAt) if now is not None and now.running is not None else None
+    end = now.terminated if now is not None else None
+    is_over = replica.phase.is_final
+    return Life(
+        uid=pod.metadata.uid,
+        replica=replica.name,
+        role=replica.role,
+        index=replica.index,
+        attempt=replica.attempt,
+        began=seconds(pod.metadata.creationTimestamp) or 0.0,
+        ran=ran if end is None else seconds(end.startedAt),
+        ended=_ended(pod, end, last_line) if is_over else None,
+        exit_code=replica.exit_code,
+        failures=tuple(_failures(pod, replica, last_line)),
+        phase=replica.phase if is_over else None,
+        loss=replica.loss,
+        reason=replica.reason,
+        message=replica.message,
+        restarts=replica.restarts,
+        host=replica.node,
+    )
+
+
+def _failures(pod: Pod, replica: Replica, last_line: float | None) -> Iterable[Failure]:
+    """The ends of a pod's containers that were failures, the last one last."""
+    found = []
+    for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
+        for end in (status.lastState.terminated, status.state.terminated):
+            if (
+                end is not None
+                and end.exitCode
+                and end.reason != pod_diagnosis.NO_TRACE
+                and _is_own(pod, end)
+            ):
+                found.append(_failure(status.name, end, replica, last_line))
+    return sorted(found, key=lambda one: one.at)
+
+
+def _is_own(pod: Pod, end: Terminated) -> bool:
+    """Whether a container ended by itself: what it answers to being removed is no failure of its own."""
+    due, at = seconds(pod.metadata.deletionTimestamp), seconds(end.finishedAt)
+    if due is None or at is None:
+        return True
+    asked = due - (pod.metadata.deletionGracePeriodSeconds or 0)
+    return at < asked or (at == asked and end.exitCode not in _STOPPED)
+
+
+def _failure(container: str, end: Terminated, replica: Replica, last_line: float | None) -> Failure:
+    at = _refined(seconds(end.finishedAt) or 0.0, last_line)
+    # How a program ended is told by its exit code, what it said by its log; only the rest needs words.
+    needs_words = end.reason == _OUT_OF_MEMORY or replica.loss is Loss.EVICTION
+    return Failure(at, end.exitCode, container, end.reason, replica.message if needs_words else "")
+
+
+def _refined(at: float, last_line: float | None) -> float:
+    return last_line if last_line is not None and at - 1.0 <= last_line < at + 1.0 else at
+
+
+def _ended(pod: Pod, end: Terminated | None, last_line: float | None) -> float | None:
+    at = seconds(end.finishedAt) if end is not None else None
+    if at is None:
+        at = max((seconds(one.finishedAt) or 0.0 for one in _ends(pod)), default=None)
+    return None if at is None else _refined(at, last_line)
+
+
+def _ends(pod: Pod) -> Iterable[Terminated]:
+    for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
+        end = status.state.terminated or status.lastState.terminated
+        if end is not None:
+            yield end
+
+
+def _status(pod: Pod, container: str) -> ContainerStatus | None:
+    return next((one for one in pod.status.containerStatuses if one.name == container), None)

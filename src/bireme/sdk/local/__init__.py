@@ -1,0 +1,1 @@
+"""Jobs on this machine: their run directories, read and edited."""

@@ -1,0 +1,301 @@
+"""Jobs on this machine: their run directories, read and edited."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bireme import errors
+from bireme.model.job import Job
+from bireme.model.status import Phase
+from bireme.runner import control, submit
+from bireme.runner.submit import Order
+from bireme.runs import attendance, directory, machine, run_checkpoints, run_files
+from bireme.runs.directory import RunDirectory
+from bireme.runs.index import RunRow
+from bireme.runs.ledger import Ledger
+from bireme.runs.logs.log_reader import EVERYTHING, Choice
+from bireme.runs.storage.locks import Lock
+from bireme.sdk import rank_names, scale_requests
+from bireme.sdk.backends import Backend, Started
+from bireme.sdk.local import run_views
+from bireme.sdk.local.run_follower import Watch
+from bireme.sdk.submissions import Ordered
+from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView, RankStack
+
+if TYPE_CHECKING:  # see `places`
+    from bireme.sdk.tensorboards import Curves
+
+STOP_PATIENCE = 30.0
+"""Seconds beyond the longest grace of a job's replicas after which a stop counts as stuck."""
+_LOOK_EVERY = 0.05
+
+
+class LocalPlace:
+    """The runs in a home. Every method reads them anew, so nothing has to be closed."""
+
+    backend = Backend.LOCAL
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def start(self, ordered: Ordered) -> tuple[Started, ...]:
+        if ordered.given.image:
+            raise errors.BadInput(
+                "an image is not used on this machine", hint="leave --image out, or add --on kubernetes"
+            )
+        if len(ordered.orders) > 1:
+            self._check_all(ordered.orders)
+        return tuple(self._start(order) for order in ordered.orders)
+
+    def checked(self, ordered: Ordered) -> CheckView:
+        pairs = zip(ordered.orders, ordered.read, strict=True)
+        return CheckView(
+            jobs=tuple(self._check(order, read.file, read.line) for order, read in pairs),
+            warnings=ordered.warnings,
+        )
+
+    def jobs(self, all: bool) -> tuple[JobSummary, ...]:
+        return self._listed(lambda row: all or row.is_active)
+
+    def recent(self, ended: int) -> tuple[tuple[JobSummary, ...], int]:
+        """The jobs that have not ended and the last few that have, and how many more there are."""
+        rows = [row for row in Ledger(self._home).runs() if row.phase is not None and not row.is_active]
+        shown = {row.id for row in [row for row in rows if not row.hidden][:ended]}
+        return self._listed(lambda row: row.is_active or row.id in shown), len(rows) - len(shown)
+
+    def find(self, name: str) -> LocalJob:
+        """The run that a name means: `mnist` the newest, `mnist#2` the second."""
+        return LocalJob(directory.find(self._home, *run_files.parse_run(name)))
+
+    def names(self) -> tuple[str, ...]:
+        """What the runs are called, the newest first."""
+        return tuple(dict.fromkeys(row.id.name for row in Ledger(self._home).runs()))
+
+    def newest(self, wanted: Callable[[Phase], bool]) -> LocalJob | None:
+        """The run of this machine that was started last, of those in such a phase."""
+        here = machine.this_machine()
+        for row in Ledger(self._home).runs():
+            # The index knows hosts by name; a run whose files cannot be read has no phase.
+            if row.phase is not None and wanted(row.phase) and row.host == here.host:
+                return LocalJob(RunDirectory(self._home, row.id))
+        return None
+
+    def has(self, name: str) -> bool:
+        """Whether a run of this name is here."""
+        try:
+            self.find(name)
+        except errors.BadInput:
+            return False
+        return True
+
+    def revive(self) -> tuple[str, ...]:
+        """Carries on the jobs of this machine whose runner died, and returns their ids."""
+        return tuple(str(run.id) for run in control.revive(self._home))
+
+    def _listed(self, wanted: Callable[[RunRow], bool]) -> tuple[JobSummary, ...]:
+        here = machine.this_machine()
+        rows = (row for row in Ledger(self._home).runs() if row.phase is not None and wanted(row))
+        found = (_summary(RunDirectory(self._home, row.id), here) for row in rows)
+        return tuple(one for one in found if one is not None)
+
+    def _start(self, order: Order) -> Started:
+        submitted = submit.submit(self._home, order)
+        return Started(LocalJob(submitted.run), submitted.notes)
+
+    def _check_all(self, orders: Sequence[Order]) -> None:
+        """Raises what stands in the way of several jobs; what they lack is asked for at once."""
+        lacking: list[errors.BiremeError] = []
+        for order in orders:
+            self._refuse_active(order.job.name)
+            try:
+                submit.check(self._home, order)
+            except errors.BiremeError as error:
+                lacking.append(error)
+        if lacking:
+            raise submit.together(lacking)
+
+    def _check(self, order: Order, file: str, line: int) -> CheckedJob:
+        here = ""
+        flags: tuple[str, ...] = ()
+        by_hand: tuple[str, ...] = ()
+        notes: tuple[str, ...] = ()
+        try:
+            _, notes = submit.check(self._home, order)
+        except errors.BiremeError as error:
+            # Whoever shows it says how the flags are given.
+            here, flags = (error.what if error.flags else str(error)), error.flags
+            by_hand = error.by_hand
+        replicas = {role.name: role.replicas for role in order.job.roles}
+        return CheckedJob(
+            kind=str(order.job.kind),
+            name=order.job.name,
+            file=file,
+            line=line,
+            replicas=replicas,
+            here=here,
+            flags=flags,
+            by_hand=by_hand,
+            notes=notes,
+        )
+
+    def _refuse_active(self, name: str) -> None:
+        for one in directory.active(self._home, name):
+            raise directory.still_active(one, "end it with `bireme rm {}`")
+
+
+class LocalJob:
+    """One run of this machine, or of another one that shares the home."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+
+    @property
+    def id(self) -> str:
+        return str(self.run.id)
+
+    @property
+    def key(self) -> str:
+        return f"{self.run.id.name}#{self.run.id.number}"
+
+    def view(self) -> JobView:
+        return run_views.view(self.run)
+
+    def watch(self, choice: Choice = EVERYTHING) -> Watch:
+        return Watch(self.run, choice)
+
+    def attending(self) -> AbstractContextManager[None]:
+        return attendance.attending(self.run.path)
+
+    def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
+        from bireme.sdk.local import rank_stacks  # here, because one verb needs it
+
+        self._require_here()
+        return rank_stacks.of(self.run, rank)
+
+    def replica(self, given: str) -> str:
+        by_short = rank_names.replica_names(self.run.desired().job)
+        full = by_short.get(given, given)
+        if full in by_short.values() or (self.run.logs / full).is_dir():
+            return full
+        raise rank_names.no_such_replica(self.id, given, by_short)
+
+    def checkpoints_at(self) -> str:
+        return run_checkpoints.where(self.run.path)
+
+    def python(self, environ: Mapping[str, str]) -> str:
+        return self.run.context().python
+
+    def curves(self) -> Curves:
+        from bireme.runs.logs import log_metrics
+        from bireme.runs.metrics import tensorboard
+        from bireme.sdk.tensorboards import Curves
+
+        return Curves(self.run.path / tensorboard.FOLDER, log_metrics.feeds(self.run), self.run.exists)
+
+    def stop(self) -> JobView:
+        if self.run.is_active():
+            self._require_here()
+            control.stop(self.run)
+            self._await_rest(lambda: not self.run.desired().job.policy.suspend)
+        return self.view()
+
+    def resume(self) -> JobView:
+        self._require_here()
+        control.resume(self.run)
+        end = time.monotonic() + STOP_PATIENCE
+        # Its runner may have been about to leave when it was woken, so it is looked after until it has heard.
+        while control.is_called_back(self.run) and time.monotonic() < end:
+            control.tend(self.run)
+            time.sleep(_LOOK_EVERY)
+        return self.view()
+
+    def scale(self, replicas: Mapping[str, int]) -> JobView:
+        self._require_here()
+        phase = self.run.status().phase
+        changed = scale_requests.resized(self.id, self.run.desired().job, replicas, phase)
+        submit.require_room(changed, f"ask for fewer; `bireme show {self.id}` says what each asks for")
+        self._require_room_now(changed)
+        control.resize(self.run, lambda job: scale_requests.resized(self.id, job, replicas, phase))
+        return self.view()
+
+    def _require_room_now(self, changed: Job) -> None:
+        """A gang begins anew to have another size; it must not stop in order to wait for room."""
+        lack = submit.lack_now(self.run, changed)
+        if lack:
+            id = run_views.id_of(self.run)
+            what = "ranks" if scale_requests.counts_ranks(changed) else "replicas"
+            raise errors.BadInput(
+                f"{id} would stop and wait if it had {changed.total} {what}: it {lack}",
+                hint="it goes on as it is; make room first. To let it wait all the same: "
+                f"bireme stop {id}, then scale and resume it",
+            )
+
+    def remove(self) -> None:
+        try:
+            if self.run.is_active():
+                self._require_here()
+                self._refuse_resumed()
+                control.discard(self.run)
+            if self.run.is_held():
+                self._await_rest()
+            lock, unless = self._held(), lambda: control.goes_on(self.run)
+        except errors.OurBug:
+            # Its files cannot be read, so nobody can be told to end it; what nobody holds may go.
+            lock, unless = self.run.hold(), lambda: False
+            if lock is None:
+                raise
+        if lock is None:
+            raise self._goes_on()
+        # Held until it is gone: no runner takes it meanwhile. Who resumes it before that keeps it.
+        with lock:
+            if not Ledger(self.run.home).remove(self.run.id, unless):
+                raise self._goes_on()
+
+    def _held(self) -> Lock | None:
+        """The lock of a run that has ended, as soon as its runner has left; None if it goes on again."""
+        end = time.monotonic() + STOP_PATIENCE
+        while (lock := control.hold_ended(self.run)) is None:
+            if self.run.is_active() or time.monotonic() > end:
+                break
+            time.sleep(_LOOK_EVERY)
+        return lock
+
+    def _refuse_resumed(self) -> None:
+        """Whoever removes a job that failed has not been asked whether it is to be ended."""
+        if self.run.status().phase.is_final:
+            raise self._goes_on()
+
+    def _goes_on(self) -> errors.BadInput:
+        id = run_views.id_of(self.run)
+        return errors.BadInput(
+            f"{id} goes on again: it was resumed a moment ago",
+            hint=f"to end it and delete what it left: bireme rm --yes {id}",
+        )
+
+    def _require_here(self) -> None:
+        context = self.run.context()
+        if not context.is_of(machine.this_machine()):
+            host = context.machine.host
+            raise errors.BadInput(f"{self.id} belongs to {host}", hint=f"run the same command on {host}")
+
+    def _await_rest(self, is_taken_back: Callable[[], bool] = lambda: False) -> None:
+        grace = max((role.pod.grace for role in self.run.desired().job.roles), default=0.0)
+        end = time.monotonic() + grace + STOP_PATIENCE
+        while not control.is_at_rest(self.run) and not is_taken_back():
+            if time.monotonic() > end:
+                raise errors.Unreachable(
+                    f"{self.id} has not come to rest within {grace + STOP_PATIENCE:g} s",
+                    hint=f"look at {self.run.path / 'runner.log'}",
+                )
+            time.sleep(_LOOK_EVERY)
+
+
+def _summary(run: RunDirectory, here: run_files.Machine) -> JobSummary | None:
+    try:
+        return run_views.summary(run, here)
+    except errors.BiremeError:
+        return None  # it was removed a moment ago, or is damaged: `show` says which

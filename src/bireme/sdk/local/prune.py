@@ -1,0 +1,175 @@
+"""Runs of this machine that have ended: what they take on disk, and how they are deleted in safety."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from bireme import errors
+from bireme.core.machine import retention
+from bireme.core.machine.retention import EndedRun, Limits
+from bireme.model.quantities import show_memory
+from bireme.model.status import Phase
+from bireme.runner import control
+from bireme.runs import directory, machine, run_checkpoints, run_files
+from bireme.runs.directory import RunDirectory
+from bireme.runs.ledger import Ledger
+from bireme.runs.storage import files
+from bireme.sdk.local.checkpoint_names import VARIABLE
+
+_BLOCK = 512
+"""Bytes in the unit of `st_blocks`, whatever the file system's own blocks are."""
+
+
+def ended(home: Path) -> tuple[EndedRun, ...]:
+    """Every run of this machine that has ended."""
+    here = machine.this_machine()
+    rows = [(row, RunDirectory(home, row.id)) for row in Ledger(home).runs()]
+    over = {row.id for row, run in rows if row.phase is not None and _has_ended(run)}
+    # One that failed may be resumed, and then begins where it began before, if it has saved nothing.
+    needing = [run for row, run in rows if row.id not in over or row.phase is Phase.FAILED]
+    needed = _Needed(_mentioned(needing), tuple(one for run in needing for one in _origins(run)))
+    return tuple(
+        _looked_at(run, row.finished or row.created, needed)
+        for row, run in rows
+        if row.id in over and row.host == here.host
+    )
+
+
+def removed(home: Path, runs: Iterable[EndedRun]) -> tuple[EndedRun, ...]:
+    """Deletes runs that are still at their end, and returns which were; others are left as they are."""
+    ledger = Ledger(home)
+    done = []
+    for one in runs:
+        try:
+            run = directory.find(home, *run_files.parse_run(one.id)) if _is_there(home, one) else None
+            # Held while it is deleted: nobody can resume it meanwhile, and whoever has it keeps it.
+            lock = control.hold_ended(run) if run is not None else None
+            if run is None or lock is None:
+                continue
+            with lock:
+                if not ledger.remove(run.id, partial(control.goes_on, run)):
+                    continue
+        except errors.BiremeError:
+            continue  # another command removed it, or it cannot be read: `bireme rm NAME` says what is wrong
+        done.append(one)
+    return tuple(done)
+
+
+def swept(home: Path, limits: Limits, now: float) -> str:
+    """Deletes what is beyond limits; returns a sentence about it, if there was anything.
+
+    What goes wrong is left for the next time: whoever calls this has started a job, and is to follow it.
+    """
+    if not limits:
+        return ""
+    try:
+        runs = ended(home)
+        done = removed(home, retention.beyond(runs, limits, now))
+    except (OSError, errors.BiremeError):
+        return ""
+    if not done:
+        return ""
+    why = retention.exceeded(runs, limits, now)
+    names = [f"keep_{name}" for name in ("age", "runs", "size") if any(name in why[one.id] for one in done)]
+    return f"removed {summed(done)}, as {' and '.join(names)} {'says' if len(names) == 1 else 'say'}"
+
+
+def summed(runs: Iterable[EndedRun]) -> str:
+    """`3 ended jobs (367 MiB)`."""
+    found = tuple(runs)
+    jobs = "1 ended job" if len(found) == 1 else f"{len(found)} ended jobs"
+    return f"{jobs} ({show_memory(sum(one.size for one in found))})"
+
+
+def _has_ended(run: RunDirectory) -> bool:
+    """Whether nobody wants the run to go on, as far as its files can be read."""
+    try:
+        return not run.is_active()
+    except errors.BiremeError:
+        return False
+
+
+class _Needed(NamedTuple):
+    """What runs that are active, or may be resumed, were started with."""
+
+    words: bytes
+    """All of it: a folder may be named anywhere in it."""
+    origins: tuple[str, ...]
+    """The folders that BIREME_FROM names, without symbolic links."""
+
+    def covers(self, folder: Path) -> bool:
+        real = os.path.realpath(folder)
+        # With what may follow a folder's name: mnist/1 is not mnist/12.
+        named = any(os.fsencode(folder) + end in self.words for end in (b"/", b"@", b'"', b":"))
+        return named or any(f"{one}/".startswith(f"{real}/") for one in self.origins)
+
+
+def _looked_at(run: RunDirectory, at: float, needed: _Needed) -> EndedRun:
+    return EndedRun(
+        id=f"{run.id.name}#{run.id.number}",
+        ended=at,
+        size=_size(run.path),
+        has_checkpoints=_has_checkpoints(run.path),
+        is_needed=needed.covers(run.path),
+    )
+
+
+def _mentioned(runs: Iterable[RunDirectory]) -> bytes:
+    """What runs were started with: it may name the folder of another run."""
+    found = []
+    for run in runs:
+        for name in ("job.json", "context.json"):
+            try:
+                found.append(files.read(run.path / name))
+            except OSError:
+                continue
+    return b"\n".join(found)
+
+
+def _origins(run: RunDirectory) -> list[str]:
+    """The real folders that a run was started from."""
+    try:
+        job, environment = run.desired().job, run.context().environment
+    except errors.BiremeError:
+        return []
+    given = [
+        one.value
+        for role in job.roles
+        for container in role.pod.containers
+        for one in container.env
+        if one.name == VARIABLE
+    ]
+    given.append(environment.get(VARIABLE, ""))
+    folders = [one.rpartition("@")[0] or one for one in given if one.startswith("/")]
+    return [os.path.realpath(one) for one in folders]
+
+
+def _has_checkpoints(folder: Path) -> bool:
+    where = run_checkpoints.where(folder)
+    inside = where if where.startswith(f"{folder}/") else str(folder / "checkpoints")
+    try:
+        with os.scandir(inside) as entries:
+            return any(True for _ in entries)
+    except OSError:
+        return False
+
+
+def _size(folder: Path) -> int:
+    """What a folder takes on its disk; what is removed meanwhile counts as nothing."""
+    total = 0
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            try:
+                total += os.lstat(os.path.join(place, name)).st_blocks * _BLOCK
+            except OSError:
+                continue
+    return total
+
+
+def _is_there(home: Path, one: EndedRun) -> bool:
+    name, number = run_files.parse_run(one.id)
+    return RunDirectory(home, run_files.RunId(name, number or 1)).exists()

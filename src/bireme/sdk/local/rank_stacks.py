@@ -1,0 +1,68 @@
+"""Says where the Python code of each rank of a run is now."""
+
+from __future__ import annotations
+
+from bireme import errors
+from bireme.backends.local import processes, stack_dumps
+from bireme.backends.local.journal_entries import Entry, Ran
+from bireme.model.job import Job
+from bireme.runs.directory import RunDirectory
+from bireme.runs.journal import Journal
+from bireme.sdk import rank_names, tracebacks
+from bireme.sdk.local import run_history, run_views
+from bireme.sdk.local.run_history import Life
+from bireme.sdk.tracebacks import Thread
+from bireme.sdk.views import RankStack
+
+
+def of(run: RunDirectory, rank: int | None = None) -> tuple[RankStack, ...]:
+    """The stack of each rank that is alive, or of one."""
+    job = run.desired().job
+    alive = _alive(run)
+    if not alive:
+        id = run_views.id_of(run)
+        raise errors.BadInput(
+            f"no rank of {id} is alive ({run.status().phase})",
+            hint=f"what they printed last: bireme logs {id}",
+        )
+    chosen = {life.uid: (life, pid) for life, pid in alive if rank is None or _rank(job, life) == rank}
+    if not chosen:
+        known = ", ".join(str(_rank(job, life)) for life, _ in alive)
+        raise errors.BadInput(f"no rank {rank} is alive", hint=f"these are: {known}")
+    # All at once, so that what is shown is one moment.
+    asked = {uid: stack_dumps.ask(run.path, life.replica, pid) for uid, (life, pid) in chosen.items()}
+    return tuple(_stack(run, job, life, pid, asked[uid]) for uid, (life, pid) in chosen.items())
+
+
+def _alive(run: RunDirectory) -> list[tuple[Life, int]]:
+    """The replicas whose process is the one that was started: a process id may be another's by now."""
+    journal: Journal[Entry] = Journal(run.journal_path, Entry)
+    started = {one.pid: one.start_time for one in journal.read() if isinstance(one, Ran)}
+    lives = (one for one in run_history.newest(run_history.of(run)).values() if one.ended is None)
+    return [(one, one.pid) for one in lives if one.pid and processes.start_time(one.pid) == started[one.pid]]
+
+
+def _rank(job: Job, life: Life) -> int | None:
+    role = job.role(life.role)
+    return rank_names.rank_of(job, role, life.index) if role is not None else None
+
+
+def _stack(run: RunDirectory, job: Job, life: Life, pid: int, asked: int | None) -> RankStack:
+    lines, problem = stack_dumps.answer(run.path, life.replica, pid, asked)
+    found = tracebacks.threads(lines)
+    # The main thread comes last in a dump. What is no dump of faulthandler's is shown as it is.
+    shown = tuple(_lines(thread) for thread in reversed(found))
+    return RankStack(
+        replica=life.replica,
+        short=rank_names.short_name(job, life.replica),
+        rank=_rank(job, life),
+        pid=pid,
+        where=tracebacks.place(found[-1].frames) if found else "",
+        threads=shown or ((tuple(lines),) if lines else ()),
+        problem=problem,
+    )
+
+
+def _lines(thread: Thread) -> tuple[str, ...]:
+    frames = (f'  File "{one.file}", line {one.line} in {one.function}' for one in thread.frames)
+    return (thread.title, *frames)

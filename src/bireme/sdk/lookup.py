@@ -1,0 +1,287 @@
+"""Where is the job that a name means: on this machine, or in a cluster that its user has used.
+
+A verb that is about this machine alone imports nothing of Kubernetes: clusters are reached when they are
+named, by `--on` or BIREME_ON, or when the user has started jobs there before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.model.status import Phase
+from bireme.sdk.backends import VARIABLE, Backend, Found, Place, Where, backend_of
+from bireme.sdk.cluster.clusters import Book, Known
+from bireme.sdk.local.local_backend import LocalPlace
+from bireme.sdk.views import JobSummary
+
+if TYPE_CHECKING:
+    from bireme.sdk.cluster.cluster_backend import ClusterPlace
+
+_MOST_CANDIDATES = 5
+PATIENCE = 2.0
+"""Seconds for which a list waits for a cluster that nobody asked for by name."""
+
+
+class Places:
+    """The places of a user: this machine, and clusters."""
+
+    def __init__(self, home: Path, environ: Mapping[str, str], where: Where) -> None:
+        self.local = LocalPlace(home)
+        self.unreached: tuple[str, ...] = ()
+        self._home = home
+        self._environ = environ
+        self._where = where
+        self._book = Book(home)
+        self._opened: dict[Known | None, ClusterPlace] = {}
+        usual = environ.get(VARIABLE, "")
+        self._usual = backend_of(usual, VARIABLE) if usual else Backend.LOCAL
+        self._on = self._asked(where)
+
+    @property
+    def backend(self) -> Backend:
+        """Where jobs are started."""
+        return self._on or self._usual
+
+    def chosen(self) -> Place:
+        """The place in which jobs are started."""
+        return self.cluster() if self.backend is Backend.KUBERNETES else self.local
+
+    def cluster(self) -> ClusterPlace:
+        """The cluster that is named, or the one that kubectl would use."""
+        return self._open(None)
+
+    def jobs(self, all: bool) -> tuple[JobSummary, ...]:
+        """The jobs of every place that is to be looked at, the newest first."""
+        self.unreached = ()
+        if self._on is Backend.LOCAL:
+            return self.local.jobs(all)
+        if self._on is Backend.KUBERNETES:
+            return _named(self.cluster().jobs(all))
+        here = self.local.jobs(all)
+        clusters = self._clusters()
+        if not clusters:
+            return here
+        from concurrent.futures import ThreadPoolExecutor  # here, because most users have no cluster
+
+        with ThreadPoolExecutor(len(clusters)) as pool:
+            there = list(pool.map(lambda known: self._listed(known, all), clusters))
+        found = _named((*here, *(one for each in there for one in each)))
+        return tuple(sorted(found, key=lambda one: one.created, reverse=True))
+
+    def recent(self, ended: int) -> tuple[tuple[JobSummary, ...], int]:
+        """The jobs that have not ended and the last few that have, and how many more have ended."""
+        self.unreached = ()
+        if self._is_local:
+            return self.local.recent(ended)
+        found = self.jobs(all=True)
+        over = [one.key for one in found if one.is_over]
+        kept = set(over[:ended])
+        return tuple(one for one in found if not one.is_over or one.key in kept), len(over) - len(kept)
+
+    def names(self) -> tuple[str, ...]:
+        """What the jobs are called that are known without asking a cluster."""
+        here = [one.id for one in self.local.jobs(all=True)]
+        return tuple(dict.fromkeys([*here, *(name for one in self._book.read() for name in one.names)]))
+
+    def find(self, name: str) -> Found:
+        """The job of this name, else the only one whose name begins so.
+
+        `kind/name` is a job of a cluster, `name#2` a run of this machine.
+        """
+        try:
+            return self.exact(name)
+        except errors.BadInput:  # a cluster that is silent may have the job of this very name
+            full = self._completed(name)
+            if full is None:
+                raise
+        return self.exact(full)
+
+    def exact(self, name: str) -> Found:
+        """The job of this very name."""
+        if self._on is Backend.LOCAL or "#" in name:
+            return self.local.find(name)
+        if self._on is Backend.KUBERNETES:
+            return self.cluster().find(name)
+        remembered = next((one for one in self._book.read() if name in one.names), None)
+        if "/" not in name and self.local.has(name):
+            if remembered is None or not self._is_there(remembered, name):
+                return self.local.find(name)
+            raise errors.BadInput(
+                f"there are two jobs {name}: one on this machine, one in {remembered.where}",
+                hint="say which one: --on local, or --on kubernetes",
+            )
+        return self._in_clusters(name, remembered)
+
+    def named(self, name: str) -> Found:
+        """The job of this very name; the error says which ones begin so."""
+        try:
+            return self.exact(name)
+        except errors.BadInput as error:
+            begin = name.partition("#")[0]
+            found = self._beginning(begin)
+            if not found or begin in found:
+                raise
+            raise errors.BadInput(
+                f"there is no job {name}; so begin{'s' if len(found) == 1 else ''} {_some(found)}",
+                hint="write the name in full",
+            ) from error
+
+    def newest(self, wanted: Callable[[Phase], bool]) -> Found | None:
+        """The job that was started last, of those in such a phase; the user's own come first."""
+        if self._is_local:
+            return self.local.newest(wanted)
+        found = self._wanted(wanted)
+        mine = [one for one in found if self._is_own(one)]
+        return self.exact((mine or found)[0].key) if found else None
+
+    def newest_own(self, wanted: Callable[[Phase], bool]) -> Found | None:
+        """The job that this user started last, of those in such a phase; None if there is none."""
+        if self._is_local:
+            return self.local.newest(wanted)
+        found = next((one for one in self._wanted(wanted) if self._is_own(one)), None)
+        return self.exact(found.key) if found is not None else None
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether this machine alone is looked at."""
+        return self._on is Backend.LOCAL or (self._on is None and not self._clusters())
+
+    def _wanted(self, wanted: Callable[[Phase], bool]) -> list[JobSummary]:
+        return [one for one in self.jobs(all=True) if wanted(one.phase) and one.is_here]
+
+    def _is_own(self, one: JobSummary) -> bool:
+        """Whether a job was started from this home: a namespace may be shared."""
+        return one.backend == Backend.LOCAL or any(
+            (known.context, known.namespace) == (one.context, one.namespace) and one.name in known.names
+            for known in self._book.read()
+        )
+
+    def _completed(self, name: str) -> str | None:
+        """The one name that begins so; None if there is none, or if a job has this very name."""
+        begin, mark, number = name.partition("#")
+        found = self._beginning(begin)
+        if not found or begin in found:
+            return None
+        if len(found) > 1:
+            raise errors.BadInput(
+                f"{len(found)} jobs begin with {begin}: {_some(found)}", hint="write more of the name"
+            )
+        return f"{found[0]}{mark}{number}"
+
+    def _beginning(self, begin: str) -> list[str]:
+        """The names that begin so."""
+        if not begin or "/" in begin:
+            return []
+        return [one for one in self._candidates() if one.startswith(begin)]
+
+    def _candidates(self) -> tuple[str, ...]:
+        """The names of all jobs that could be meant, those of this machine first, the newest first."""
+        here = () if self._on is Backend.KUBERNETES else self.local.names()
+        there: list[str] = []
+        if self.backend is Backend.KUBERNETES:
+            with suppress(errors.BiremeError):  # why it does not answer was said already
+                there += self.cluster().names(PATIENCE)
+        if self._on is None:
+            there += [name for one in self._book.read() for name in one.names]
+        return tuple(dict.fromkeys([*here, *there]))
+
+    def _asked(self, where: Where) -> Backend | None:
+        if where.on:
+            on = backend_of(where.on, "--on")
+            if on is Backend.LOCAL and where.names_a_cluster:
+                raise errors.BadInput(
+                    "a context and a namespace are of a cluster, and --on local is given",
+                    hint="leave them out, or say --on kubernetes",
+                )
+            return on
+        return Backend.KUBERNETES if where.names_a_cluster else None
+
+    def _clusters(self) -> list[Known | None]:
+        """The clusters that nobody named and that are looked at nevertheless; None is the usual one."""
+        for one in self._book.read():
+            if one.is_lost:
+                self._book.drop(one)
+        known: list[Known | None] = list(self._book.read())
+        if self._usual is not Backend.KUBERNETES:
+            return known
+        usual = self.cluster().known
+        return [None, *(one for one in known if one is not None and not one.is_same(usual))]
+
+    def _in_clusters(self, name: str, remembered: Known | None) -> Found:
+        places = [remembered] if remembered is not None else self._clusters()
+        if not places:
+            return self.local.find(name)
+        silent: list[errors.BiremeError] = []
+        for known in places:
+            try:
+                return self._open(known).find(name)
+            except errors.BadInput:
+                if known is not None and known is remembered:
+                    self._book.forget(known, name)
+            except (errors.Unreachable, errors.NoAccess) as error:
+                silent.append(error)
+        if silent:
+            raise silent[0]
+        if "/" in name:
+            raise errors.BadInput(
+                f"there is no job {name}", hint="`bireme ps --all --on kubernetes` lists those of a cluster"
+            )
+        return self.local.find(name)  # which says that there is none, and what is near
+
+    def _is_there(self, known: Known, name: str) -> bool:
+        """Whether a job that was started in a cluster still is; a silent cluster counts as without it."""
+        try:
+            self._open(known).find(name, PATIENCE)
+        except errors.BadInput:
+            self._book.forget(known, name)
+            return False
+        except errors.BiremeError:
+            return False
+        return True
+
+    def _listed(self, known: Known | None, all: bool) -> tuple[JobSummary, ...]:
+        """The jobs of a cluster that nobody named: one that does not answer costs a sentence."""
+        try:
+            return self._open(known).jobs(all, PATIENCE)
+        except errors.BiremeError as error:
+            where = "the cluster" if known is None else known.where
+            sentence = f"{where} is left out: {error.what.splitlines()[0]}"
+            self.unreached = (*self.unreached, sentence)
+            return ()
+
+    def _open(self, known: Known | None) -> ClusterPlace:
+        if known not in self._opened:
+            # Here, because most verbs are about this machine, and need none of it.
+            from bireme.sdk.cluster import cluster_backend
+
+            where = self._where
+            if known is not None:
+                where = replace(
+                    where, context=known.context, namespace=known.namespace, kubeconfig=known.kubeconfig
+                )
+            self._opened[known] = cluster_backend.opened(self._home, self._environ, where)
+        return self._opened[known]
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_CANDIDATES} more" if len(names) > _MOST_CANDIDATES else ""
+    return ", ".join(names[:_MOST_CANDIDATES]) + more
+
+
+def _named(jobs: tuple[JobSummary, ...]) -> tuple[JobSummary, ...]:
+    """Gives jobs of one name ids that tell them apart."""
+    times = Counter(one.name for one in jobs if one.backend == Backend.KUBERNETES)
+    here = {one.name for one in jobs if one.backend == Backend.LOCAL}
+    return tuple(
+        replace(one, id=f"{one.kind.lower()}/{one.name}")
+        if one.backend == Backend.KUBERNETES and (times[one.name] > 1 or one.name in here)
+        else one
+        for one in jobs
+    )

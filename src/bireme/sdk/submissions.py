@@ -1,0 +1,310 @@
+"""What is to be run: a script or manifests, and what the user supplies with them, made into orders."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bireme import errors
+from bireme.backends.local.preflight.overrides import Supplies
+from bireme.core.scripts import interpreters
+from bireme.core.scripts.interpreters import Launch
+from bireme.manifest import name_rules, read, short_form
+from bireme.manifest.problems import Complaints
+from bireme.manifest.read import Reading, ReadJob
+from bireme.manifest.text.nodes import Document
+from bireme.model.job import Kind
+from bireme.runner.submit import Order
+from bireme.runs.run_files import References
+
+_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
+"""No vowels, so that no word comes out; nothing that looks like something else."""
+_LONGEST_STEM = 40
+_ONLY_HERE = ("is not a job, so it is left alone", "only a cluster acts on this")
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """A script or module, and how many ranks of it."""
+
+    path: str
+    args: tuple[str, ...] = ()
+    is_module: bool = False
+    """`path` is what `python -m` takes."""
+    name: str = ""
+    workers: int = 1
+    gpu: int = 0
+    cpu: str = ""
+    memory: str = ""
+    retries: int = short_form.RETRIES
+    env: Mapping[str, str] = {}
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """What goes with any job; relative paths are meant from the current folder."""
+
+    environment: Mapping[str, str] = {}
+    maps: Mapping[str, str] = {}
+    volumes: Mapping[str, str] = {}
+    command: tuple[str, ...] = ()
+    python: str = ""
+    fits: bool = False
+    detached: bool = False
+    warm: bool = True
+    stdin: bool = False
+    """Pass on the standard input of this process, which is no terminal, to the one rank."""
+    image: str = ""
+    """Of every container, in a cluster."""
+
+
+class Scene(Struct, frozen=True):
+    """Where the user stands."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+
+
+class Ordered(Struct, frozen=True):
+    """Orders that are ready to be submitted, and what is odd about them."""
+
+    orders: tuple[Order, ...]
+    read: tuple[ReadJob, ...]
+    warnings: tuple[str, ...] = ()
+    given: Given = Given()
+    beside: tuple[dict[str, Any], ...] = ()  # Any: JSON has no better type
+    """What stands beside the jobs in their files; a cluster gets it too."""
+
+    @property
+    def warnings_in_a_cluster(self) -> tuple[str, ...]:
+        """The warnings without those that only speak of what this machine leaves alone."""
+        return tuple(one for one in self.warnings if not one.endswith(_ONLY_HERE))
+
+
+def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
+    """Makes the order of a script; refuses one that is not there."""
+    launch = Launch()
+    if not script.is_module:
+        _look_for(script.path, scene.cwd)
+        launch = launch_of(scene.cwd / script.path, script.path)
+        if launch.wrong:
+            raise errors.BadInput(launch.wrong, hint=launch.hint)
+    words = ("-m", script.path) if script.is_module else (script.path,)
+    manifest = short_form.from_script(
+        words[0],
+        (*words[1:], *script.args),
+        name=script.name or name_of(script.path, is_module=script.is_module),
+        workers=script.workers,
+        gpu=script.gpu,
+        cpu=script.cpu,
+        memory=script.memory,
+        env=script.env,
+        retries=script.retries,
+        launch=launch,
+    )
+    reading = read.from_manifest(manifest, script=short_form.called(script.path, launch))
+    return _ordered(reading, given, scene)
+
+
+def of_documents(
+    documents: Sequence[Document],
+    given: Given,
+    scene: Scene,
+    name: str = "",
+    complaints: Complaints | None = None,
+) -> Ordered:
+    """Makes the orders of manifests; a name replaces that of the only job.
+
+    `complaints` are those about files that could not be read.
+    """
+    reading = read.read(
+        documents, lambda file, path: launch_of(_folder(file, scene.cwd) / path, path), complaints
+    )
+    ordered = _ordered(_renamed(reading, name) if name else reading, given, scene)
+    return replace(ordered, beside=tuple(_beside(documents)))
+
+
+def of_manifest(manifest: Mapping[str, object], given: Given, scene: Scene, name: str = "") -> Ordered:
+    """Makes the order of a manifest that is plain data."""
+    reading = read.from_manifest(manifest)
+    return _ordered(_renamed(reading, name) if name else reading, given, scene)
+
+
+def launch_of(file: Path, shown: str) -> Launch:
+    """What runs a script; one that is not there, or cannot be read, is said elsewhere."""
+    try:
+        if file.is_dir():
+            return Launch()
+        with file.open("rb") as stream:
+            head = stream.read(interpreters.HEAD)
+    except (OSError, ValueError):
+        return interpreters.by_name(shown)
+    return interpreters.by_content(shown, head, is_executable=os.access(file, os.X_OK))
+
+
+def rendered(ordered: Ordered) -> str:
+    """The manifests in full, as YAML, with a line of dashes between two."""
+    from bireme.manifest import rendering  # here, because it imports YAML
+
+    return "---\n".join(rendering.render(one) for one in ordered.read)
+
+
+def completed(ordered: Ordered) -> list[dict[str, Any]]:  # Any: JSON has no better type
+    """The same as plain data."""
+    from bireme.manifest import rendering  # here, because it imports YAML
+
+    return [rendering.complete(one) for one in ordered.read]
+
+
+def name_of(path: str, *, is_module: bool = False) -> str:
+    """A name for the job of a script: after the script, with four letters that differ each time."""
+    stem = path.rpartition(".")[2] if is_module else Path(path).stem
+    return _with_letters(name_rules.label_of(stem)[:_LONGEST_STEM].strip("-") or "job")
+
+
+def _with_letters(stem: str) -> str:
+    return f"{stem}-{''.join(secrets.choice(_LETTERS) for _ in range(4))}"
+
+
+def _look_for(path: str, cwd: Path) -> None:
+    found = cwd / path
+    if found.is_file() or (found / "__main__.py").is_file():
+        return
+    if found.is_dir():
+        raise errors.BadInput(
+            f"{path} is a folder without a __main__.py", hint=f"name the script: bireme run {path}/train.py"
+        )
+    folder = found.parent
+    there = [one.name for one in folder.glob("*.py")] if folder.is_dir() else []
+    near = difflib.get_close_matches(found.name, there, n=1)
+    if near:
+        hint = f"did you mean {os.path.join(os.path.dirname(path), near[0])}?"
+    else:
+        hint = "a script's path is meant from the current folder"
+    raise errors.BadInput(f"there is no script {path} in {cwd}", hint=hint)
+
+
+def _ordered(reading: Reading, given: Given, scene: Scene) -> Ordered:
+    slips = [one for one in reading.warnings if one.is_slip]
+    if slips:
+        # The reader only warns, because what a cluster holds must be readable. A person can still mend it.
+        others = [one for one in reading.warnings if not one.is_slip]
+        raise errors.BadManifest.of([replace(one, warning=False) for one in slips], warnings=others)
+    _refuse_root(given.maps)
+    jobs = tuple(_named(one) for one in reading.jobs)
+    _refuse_twins(jobs)
+    references = _kept(reading)
+    return Ordered(
+        orders=tuple(_order(one, references, given, scene) for one in jobs),
+        read=jobs,
+        warnings=tuple(str(one) for one in reading.warnings),
+        given=given,
+    )
+
+
+def _beside(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
+    """The objects of documents that are no jobs."""
+    for document in documents:
+        whole = document.root.plain()
+        is_list = isinstance(whole, dict) and whole.get("kind") == "List"
+        for one in whole.get("items") or () if is_list else (whole,):
+            if (
+                isinstance(one, dict)
+                and one.get("apiVersion")
+                and one.get("kind") not in (*read.KINDS, "Pod")
+            ):
+                yield one
+
+
+def _kept(reading: Reading) -> References:
+    """What a run keeps of the ConfigMaps and Secrets beside its job: their exact bytes."""
+    found = reading.references
+    return References(_as_bytes(found.config_maps), _as_bytes(found.secrets))
+
+
+def _as_bytes(objects: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, bytes]]:
+    return {
+        name: {key: value.encode("utf-8", "surrogateescape") for key, value in values.items()}
+        for name, values in objects.items()
+    }
+
+
+def _order(read_job: ReadJob, references: References, given: Given, scene: Scene) -> Order:
+    here = scene.cwd
+    return Order(
+        job=read_job.job,
+        manifest=read_job.manifest,
+        references=references,
+        supplies=Supplies(
+            environment=given.environment,
+            maps={target: str(here / source) for target, source in given.maps.items()},
+            volumes={name: str(here / source) for name, source in given.volumes.items()},
+            command=given.command,
+            python=str(here / given.python) if "/" in given.python else given.python,
+            cwd=str(_folder(read_job.file, here)),
+        ),
+        environ=scene.environ,
+        script=read_job.script or read_job.module or "",
+        fits=given.fits,
+        detached=given.detached,
+        warm=given.warm,
+        stdin=given.stdin,
+    )
+
+
+def _folder(file: str, cwd: Path) -> Path:
+    """Where a job runs: in the folder of its manifest, or where the user stands."""
+    return (cwd / file).parent if file and not file.startswith("<") else cwd
+
+
+def _named(read_job: ReadJob) -> ReadJob:
+    """Gives a generated name its end; a name that was given is kept."""
+    metadata = read_job.manifest.get("metadata") or {}
+    if metadata.get("name") or not metadata.get("generateName"):
+        return read_job
+    return _called(read_job, _with_letters(read_job.job.name[:_LONGEST_STEM].strip("-")))
+
+
+def _renamed(reading: Reading, name: str) -> Reading:
+    if len(reading.jobs) != 1:
+        raise errors.BadInput(
+            f"--name names one job, and there are {len(reading.jobs)} in the manifest",
+            hint="leave --name out: each job has a name of its own",
+        )
+    if reading.jobs[0].job.kind is not Kind.BATCH and (wrong := name_rules.wrong_job_name(name)):
+        raise errors.BadInput(f"--name {name}: {wrong}")
+    return replace(reading, jobs=(_called(reading.jobs[0], name),))
+
+
+def _called(read_job: ReadJob, name: str) -> ReadJob:
+    metadata: dict[str, Any] = {**(read_job.manifest.get("metadata") or {}), "name": name}
+    metadata.pop("generateName", None)
+    # Read once more, so that a name from which no pod's name can be made is refused.
+    again = read.from_manifest(
+        {**read_job.manifest, "metadata": metadata}, file=read_job.file, script=read_job.script
+    )
+    return replace(again.jobs[0], line=read_job.line, module=read_job.module)
+
+
+def _refuse_root(maps: Mapping[str, str]) -> None:
+    for target, source in maps.items():
+        if not os.path.normpath(target).strip("/"):
+            raise errors.BadInput(
+                f"--map {target}={source}: the root of an image cannot be mapped as a whole",
+                hint="map a folder or a file of it: --map /train.py=./train.py",
+            )
+
+
+def _refuse_twins(jobs: Sequence[ReadJob]) -> None:
+    seen: set[str] = set()
+    for one in jobs:
+        if one.job.name in seen:
+            raise errors.BadInput(
+                f"there are two jobs named {one.job.name}", hint="a run is known by its name: change one"
+            )
+        seen.add(one.job.name)
