@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from bireme.cli.render import render_diagnosis, render_doctor, render_jobs, render_progress, render_warm
 from bireme.cli.render.render_lines import Prefixes, status_line
 from bireme.model.decisions import EventType
-from bireme.model.job import Kind, Unit
+from bireme.model.job import Kind, RestartScope
 from bireme.model.pods import Resources
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Phase
@@ -204,7 +204,7 @@ def test_warm_interpreters_have_a_line_each_where_they_are_asked_for() -> None:
 
 
 def test_lines_of_several_replicas_say_whose_they_are() -> None:
-    job = build.job(Kind.PYTORCH, build.role("Worker", 2), name="mnist", unit=Unit.GANG)
+    job = build.job(Kind.PYTORCH, build.role("Worker", 2), name="mnist", unit=RestartScope.GANG)
     line = LogLine(1.0, "mnist-worker-1", "main", "stdout", "hello")
     aside = LogLine(1.0, "mnist-worker-1", "sidecar", "stdout", "hello")
 

@@ -103,10 +103,10 @@ def test_a_new_script_is_forked_from_the_torch_of_another_script(bireme: Bireme)
 
 
 def _await_warm(bireme: Bireme) -> None:
-    from bireme.backends.local.warm.zygote_pool import Stable
+    from bireme.backends.local.warm.zygote_pool import ZygotePool
     from tests.local.harness import until
 
     until(
-        lambda: any("torch" in one.preload for one in Stable(bireme.home).living()),
+        lambda: any("torch" in one.preload for one in ZygotePool(bireme.home).living()),
         "an interpreter with torch is warm",
     )

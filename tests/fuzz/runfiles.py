@@ -14,7 +14,7 @@ from bireme.backends.local import journal_entries
 from bireme.backends.local.journal_entries import Began, Ended, Entry, Gone, Over, Ran
 from bireme.backends.local.warm import zygote_files
 from bireme.backends.local.warm.zygote_files import Lesson
-from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.cli.render import render_jobs
 from bireme.model.decisions import Event, EventType
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
@@ -158,7 +158,7 @@ def known_clusters(folder: Path) -> Target:
 
 
 def lesson(folder: Path) -> Target:
-    stable = Stable(folder)
+    stable = ZygotePool(folder)
     stable.learn("python", "train.py", Lesson(("torch", "numpy"), ("torch",)))
     (path,) = folder.glob("zygotes/lessons/*.json")
 
@@ -171,7 +171,7 @@ def lesson(folder: Path) -> Target:
 
 def zygote_folder(folder: Path) -> Target:
     """What a zygote says of itself; the process that it names is this one, so that it counts as living."""
-    stable, inside = Stable(folder), folder / "zygotes" / "key-digest"
+    stable, inside = ZygotePool(folder), folder / "zygotes" / "key-digest"
     inside.mkdir(parents=True)
     zygote_state.write(
         str(inside / "socket.state"), ready=True, roots=("torch",), modules=("torch", "torch.nn")

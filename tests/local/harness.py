@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from bireme.backends.local.journal_entries import Entry, Ran
-from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.model.status import Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
@@ -113,7 +113,7 @@ class Bireme:
         if runs := [str(run.id) for run in directory.every(self.home)]:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self("rm", "--yes", *runs)
-        Stable(self.home).end()
+        ZygotePool(self.home).end()
 
 
 @contextlib.contextmanager

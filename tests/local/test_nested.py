@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.model.status import Phase
 from bireme.runs import directory
 from tests.local.harness import Bireme, until
@@ -68,7 +68,7 @@ def test_a_job_started_from_inside_a_job_does_not_die_with_it(bireme: Bireme, wa
     outer(bireme, follow=False, imports="import tqdm" if warm else "")
     if warm:
         bireme.write("warming.py", "import tqdm\n")
-        lesson = Stable(bireme.home)
+        lesson = ZygotePool(bireme.home)
         assert bireme("run", "warming.py", "--name", "warming").returncode == 0
         until(lambda: len(lesson.living()) == 1, "a zygote is ready")
         python, script = bireme.run("warming").context().python, str(bireme.folder / "outer.py")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.runtime import linux
 from tests.local.harness import Bireme, bireme_in, until
 from tests.local.test_rank import write
@@ -71,7 +71,7 @@ def run(bireme: Bireme, script: str, source: str, *options: str) -> bool:
 
 
 def ready(bireme: Bireme, count: int) -> None:
-    until(lambda: len(Stable(bireme.home).living()) == count, f"{count} zygotes are ready")
+    until(lambda: len(ZygotePool(bireme.home).living()) == count, f"{count} zygotes are ready")
 
 
 def test_a_new_script_is_forked_from_what_another_script_made_warm(warmed: Bireme) -> None:
@@ -115,7 +115,7 @@ def test_nobody_waits_for_an_interpreter_that_is_stopped(bireme: Bireme, site: P
     install(site, "heavy")
     run(bireme, "first.py", "import heavy\n")
     ready(bireme, 1)
-    (zygote,) = Stable(bireme.home).living()
+    (zygote,) = ZygotePool(bireme.home).living()
     os.kill(zygote.pid, signal.SIGSTOP)
     until(lambda: linux_state(zygote.pid) == "T", "it is stopped")
     before = sockets_of(zygote.pid)
@@ -129,7 +129,7 @@ def test_nobody_waits_for_an_interpreter_that_is_stopped(bireme: Bireme, site: P
     shown = bireme("ps", "--warm")
     assert "stopped" in shown.stdout
     assert f"kill -CONT {zygote.pid}" in shown.stderr
-    assert Stable(bireme.home).end() >= 1
+    assert ZygotePool(bireme.home).end() >= 1
     until(lambda: linux.process(zygote.pid) is None, "the stopped one is gone")
 
 
@@ -140,10 +140,10 @@ def test_all_of_them_hold_no_more_memory_than_they_may(bireme: Bireme, site: Pat
         run(bireme, f"{name}.py", f"import heavy_{name}\n")
         until(lambda name=name: (f"heavy_{name}",) in held(bireme), f"heavy_{name} is warm")  # type: ignore[misc]
 
-    until(lambda: len(Stable(bireme.home).every()) == 2, "the oldest has ended")
+    until(lambda: len(ZygotePool(bireme.home).every()) == 2, "the oldest has ended")
 
     assert held(bireme) == {("heavy_b",), ("heavy_c",)}
-    assert sum(one.memory for one in Stable(bireme.home).living()) <= 200 << 20
+    assert sum(one.memory for one in ZygotePool(bireme.home).living()) <= 200 << 20
 
 
 def test_one_that_is_larger_than_all_may_be_is_not_started_twice(bireme: Bireme, site: Path) -> None:
@@ -200,4 +200,4 @@ def linux_state(pid: int) -> str:
 
 
 def held(bireme: Bireme) -> set[tuple[str, ...]]:
-    return {one.roots for one in Stable(bireme.home).living()}
+    return {one.roots for one in ZygotePool(bireme.home).living()}

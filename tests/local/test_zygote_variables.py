@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.runtime import linux
 from tests.local.harness import Bireme, until
 from tests.local.test_rank import write
@@ -94,7 +94,7 @@ print("disabled" if bar.disable else "enabled")
 
 def test_tqdm_disable_works_for_warm_ranks(bireme: Bireme) -> None:
     bireme.write("bars.py", TQDM)
-    stable = Stable(bireme.home)
+    stable = ZygotePool(bireme.home)
 
     def printed(*options: str) -> str:
         done = bireme("run", "bars.py", "--name", "bars", *options)

@@ -14,7 +14,7 @@ import bireme
 from bireme import errors
 from bireme.model.status import Phase
 from bireme.sdk.client import Client
-from bireme.sdk.submissions import Given
+from bireme.sdk.submissions import RunOptions
 
 HELLO = "import os\nprint('hello from', os.environ['RANK'])\n"
 SLEEP = "import time\nprint('asleep', flush=True)\ntime.sleep(600)\n"
@@ -68,7 +68,7 @@ def test_a_manifest_is_a_path_a_text_or_data(client: Client, tmp_path: Path) -> 
     handles = [
         *client.submit(tmp_path / "job.yaml"),
         *client.submit(text),
-        *client.submit({"script": str(script), "name": "by-data"}, Given()),
+        *client.submit({"script": str(script), "name": "by-data"}, RunOptions()),
     ]
 
     assert [one.wait(60).phase for one in handles] == [Phase.SUCCEEDED] * 3

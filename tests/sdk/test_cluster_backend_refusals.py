@@ -14,7 +14,7 @@ from bireme.sdk.backends import Where
 from bireme.sdk.cluster import cluster_submission
 from bireme.sdk.cluster.cluster_backend import ClusterPlace
 from bireme.sdk.cluster.session import Session
-from bireme.sdk.submissions import Given, Scene
+from bireme.sdk.submissions import Invocation, RunOptions
 from tests.unit.kubernetes.apiserver import ApiServer
 from tests.unit.kubernetes_client.server import run, serving
 
@@ -32,7 +32,7 @@ def refused(folder: Path, reason: str, message: str) -> errors.BiremeError:
     """Starts a job, which the cluster refuses by 409."""
     server = ApiServer()
     server.refusals["POST", "/jobs"] = 409, reason, message
-    ordered = submissions.of_manifest(MANIFEST, Given(), Scene(folder, {}))
+    ordered = submissions.of_manifest(MANIFEST, RunOptions(), Invocation(folder, {}))
 
     async def story() -> errors.BiremeError:
         async with serving(server.answer) as access:

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from bireme.model.job import Job, Kind, Unit
+from bireme.model.job import Job, Kind, RestartScope
 from bireme.model.replicas import Loss, ReplicaPhase
 from bireme.model.status import Blame, Condition, ConditionType, Status
 from bireme.sdk import diagnosis
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.local import run_views
 from bireme.sdk.local.rank_evidence import Report, ReportedError
-from bireme.sdk.local.run_history import Failure, Life
+from bireme.sdk.local.run_history import Failure, ReplicaHistory
 from bireme.sdk.views import Finding
 from tests.unit import build
 
@@ -22,7 +22,7 @@ GANG = build.job(
     Kind.PYTORCH,
     build.role("Master", 1, build.container("python", "train.py")),
     build.role("Worker", 2, build.container("python", "train.py")),
-    unit=Unit.GANG,
+    unit=RestartScope.GANG,
     torchrun_environment=True,
 )
 FAILED = Status(
@@ -42,10 +42,10 @@ Reports = Mapping[tuple[str, int], Report]
 
 def _life(
     short: str, at: float | None = None, code: int = 1, attempt: int = 0, reason: str = "Error"
-) -> Life:
+) -> ReplicaHistory:
     role, index = short.split("-")
     failures = () if at is None else (Failure(at, code, "pytorch", reason),)
-    return Life(
+    return ReplicaHistory(
         uid=f"{short}/{attempt}",
         replica=f"mnist-{short}",
         role=role,
@@ -65,7 +65,9 @@ def _report(at: float, what: str = "no") -> Report:
     return Report(error=ReportedError("ValueError", what, f"Traceback...\nValueError: {what}\n", at))
 
 
-def _evidence(status: Status, *lives: Life, job: Job = GANG, reports: Reports | None = None) -> Evidence:
+def _evidence(
+    status: Status, *lives: ReplicaHistory, job: Job = GANG, reports: Reports | None = None
+) -> Evidence:
     return Evidence(id="mnist", job=job, status=status, host="box", lives=lives, reports=reports or {})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bireme import errors
 from bireme.sdk.client import Client
-from bireme.sdk.submissions import Given
+from bireme.sdk.submissions import RunOptions
 from bireme.sdk.views import CheckedJob
 
 ROLES = """
@@ -47,7 +47,7 @@ def _checked(client: Client, command: str, kind: tuple[str, ...] = KINDS[0], **g
     text = ROLES.replace("COMMAND", command)
     for word, value in zip(("KIND", "SPECS", "FIRST", "NAME"), kind, strict=True):
         text = text.replace(word, value)
-    (job,) = client.check(text, Given(**given)).jobs  # type: ignore[arg-type]
+    (job,) = client.check(text, RunOptions(**given)).jobs  # type: ignore[arg-type]
     return job
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bireme import errors
-from bireme.model.job import Job, Kind, Unit
+from bireme.model.job import Job, Kind, RestartScope
 from bireme.model.status import Phase
 from bireme.sdk import scale_requests
 from tests.unit import build
@@ -14,7 +14,7 @@ from tests.unit import build
 def script(ranks: int) -> Job:
     others = (build.role("Worker", ranks - 1),) if ranks > 1 else ()
     return build.job(
-        Kind.PYTORCH, build.role("Master", 1), *others, unit=Unit.GANG, torchrun_environment=True
+        Kind.PYTORCH, build.role("Master", 1), *others, unit=RestartScope.GANG, torchrun_environment=True
     )
 
 
@@ -55,7 +55,7 @@ def test_replicas_of_a_manifest_are_counted_by_role() -> None:
         (build.job(Kind.JAX, build.role("Worker", 2)), {"ps": 1}, "no role ps"),
         (build.job(Kind.JAX, build.role("Worker", 2)), {"worker": -1}, "at least 0"),
         (
-            build.job(Kind.MPI, build.role("Launcher", 1), build.role("Worker", 2), unit=Unit.GANG),
+            build.job(Kind.MPI, build.role("Launcher", 1), build.role("Worker", 2), unit=RestartScope.GANG),
             {"worker": 3},
             "mpirun -np",
         ),

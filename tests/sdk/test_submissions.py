@@ -8,23 +8,23 @@ import pytest
 
 from bireme import errors
 from bireme.sdk import manifest_sources, submissions
-from bireme.sdk.submissions import Given, Ordered, Scene, Script
+from bireme.sdk.submissions import Invocation, RunOptions, Script, SubmissionBatch
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
+def scene(tmp_path: Path) -> Invocation:
     (tmp_path / "train.py").write_text("")
-    return Scene(tmp_path, {"PATH": "/bin"})
+    return Invocation(tmp_path, {"PATH": "/bin"})
 
 
-def _of_text(text: str, scene: Scene, name: str = "") -> Ordered:
-    return submissions.of_documents(manifest_sources.of_text(text), Given(), scene, name)
+def _of_text(text: str, scene: Invocation, name: str = "") -> SubmissionBatch:
+    return submissions.of_documents(manifest_sources.of_text(text), RunOptions(), scene, name)
 
 
-def test_a_script_becomes_a_gang_that_runs_where_the_user_stands(scene: Scene) -> None:
+def test_a_script_becomes_a_gang_that_runs_where_the_user_stands(scene: Invocation) -> None:
     script = Script(path="train.py", args=("--lr", "0.1"), workers=2, env={"A": "b"})
 
-    (order,) = submissions.of_script(script, Given(), scene).orders
+    (order,) = submissions.of_script(script, RunOptions(), scene).orders
 
     assert order.job.total == 2
     assert order.supplies.cwd == str(scene.cwd)
@@ -56,13 +56,13 @@ def test_a_module_gives_its_last_word() -> None:
 
 
 def test_relative_paths_are_meant_from_where_the_user_stands_even_for_a_manifest_elsewhere(
-    scene: Scene,
+    scene: Invocation,
 ) -> None:
     (scene.cwd / "sub").mkdir()
     (scene.cwd / "sub" / "job.yaml").write_text("script: train.py\nname: mnist\n")
     documents = manifest_sources.documents([str(scene.cwd / "sub" / "job.yaml")], lambda _: b"")
 
-    given = Given(maps={"/opt": "src"}, volumes={"claim": "data"}, python="bin/python")
+    given = RunOptions(maps={"/opt": "src"}, volumes={"claim": "data"}, python="bin/python")
     (order,) = submissions.of_documents(documents, given, scene).orders
 
     assert order.supplies.cwd == str(scene.cwd / "sub")
@@ -71,7 +71,7 @@ def test_relative_paths_are_meant_from_where_the_user_stands_even_for_a_manifest
     assert order.supplies.python == str(scene.cwd / "bin/python")
 
 
-def test_a_generated_name_gets_its_letters_and_a_given_one_is_kept(scene: Scene) -> None:
+def test_a_generated_name_gets_its_letters_and_a_given_one_is_kept(scene: Invocation) -> None:
     (short,) = _of_text("script: train.py\nworkers: 1\n", scene).orders
     (named,) = _of_text("script: train.py\nname: mnist\n", scene).orders
 
@@ -81,7 +81,7 @@ def test_a_generated_name_gets_its_letters_and_a_given_one_is_kept(scene: Scene)
     assert named.job.name == "mnist"
 
 
-def test_another_name_is_checked_like_the_first(scene: Scene) -> None:
+def test_another_name_is_checked_like_the_first(scene: Invocation) -> None:
     text = "script: train.py\nname: mnist\n"
 
     (order,) = _of_text(text, scene, "other").orders
@@ -91,21 +91,21 @@ def test_another_name_is_checked_like_the_first(scene: Scene) -> None:
         _of_text(text, scene, "Not_A_Name")
 
 
-def test_one_name_for_several_jobs_is_refused(scene: Scene) -> None:
+def test_one_name_for_several_jobs_is_refused(scene: Invocation) -> None:
     text = "script: train.py\nname: a\n---\nscript: train.py\nname: b\n"
 
     with pytest.raises(errors.BadInput, match="there are 2 in the manifest"):
         _of_text(text, scene, "other")
 
 
-def test_two_jobs_of_one_name_are_refused(scene: Scene) -> None:
+def test_two_jobs_of_one_name_are_refused(scene: Invocation) -> None:
     text = "script: train.py\nname: a\n---\nscript: train.py\nname: a\nkind: JAXJob\n"
 
     with pytest.raises(errors.BadInput, match="two jobs named a"):
         _of_text(text, scene)
 
 
-def test_secrets_keep_their_bytes(scene: Scene) -> None:
+def test_secrets_keep_their_bytes(scene: Invocation) -> None:
     text = (
         "script: train.py\nname: a\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {k: /w==}\n"
     )
@@ -115,7 +115,7 @@ def test_secrets_keep_their_bytes(scene: Scene) -> None:
     assert order.references.secrets == {"s": {"k": b"\xff"}}
 
 
-def test_standard_input_is_read_once(scene: Scene) -> None:
+def test_standard_input_is_read_once(scene: Invocation) -> None:
     asked: list[int] = []
 
     def read(size: int) -> bytes:
@@ -128,7 +128,7 @@ def test_standard_input_is_read_once(scene: Scene) -> None:
         manifest_sources.documents(["-", "-"], read)
 
 
-def test_a_manifest_is_rendered_so_that_it_can_be_read_again(scene: Scene) -> None:
+def test_a_manifest_is_rendered_so_that_it_can_be_read_again(scene: Invocation) -> None:
     rendered = submissions.rendered(
         _of_text("script: train.py\nname: a\n---\nscript: train.py\nname: b\n", scene)
     )

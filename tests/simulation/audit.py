@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bireme import kinds
 from bireme.model.decisions import Decision
-from bireme.model.job import Job, Kind, Restart, Unit
+from bireme.model.job import Job, Kind, Restart, RestartScope
 from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
 from tests.simulation.rules import Ledger, need
@@ -39,7 +39,7 @@ class Auditor:
         crashes = self._new_crashes(current)
         lost = self._newly_lost(current, after if after.attempt == before.attempt else before)
         whole = bool(lost) and not any(_holds_out(one) for one in current.values() if one.uid not in lost)
-        if job.unit is Unit.GANG:
+        if job.unit is RestartScope.GANG:
             expected = (0, 1) if lost else (1 if crashes else 0, 0)
         else:
             expected = (crashes, 1 if whole else len(lost))
@@ -75,7 +75,7 @@ class Auditor:
         done = any(one == name and (kept or at == attempt) for one, at in self._done)
         need(not done, f"{name} starts again although it was done")
         need(not permanent, f"{name} starts again after exit code {fell}")
-        need(not (never and job.unit is Unit.REPLICA), f"{name} starts again although it must never")
+        need(not (never and job.unit is RestartScope.REPLICA), f"{name} starts again although it must never")
 
     def note(self, seen: Observation) -> None:
         """What was seen by a look whose decision was recorded."""
@@ -130,7 +130,7 @@ class Auditor:
             return fell is not None and fell < 128
         taken = any(self._ledger.bodies[uid].name == name for uid in self._ledger.taken)
         fallen = (name, status.attempt) in self._fallen
-        return restart is Restart.NEVER and job.unit is Unit.REPLICA and (taken or fallen)
+        return restart is Restart.NEVER and job.unit is RestartScope.REPLICA and (taken or fallen)
 
     def _names(self, job: Job) -> set[str]:
         return {one.name for one in self._ledger.bodies.values()}

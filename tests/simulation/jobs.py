@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.kinds import mpi_spec
-from bireme.model.job import CleanPods, Job, Kind, Naming, Restart, Role, RunPolicy, Unit
+from bireme.model.job import CleanPods, Job, Kind, Naming, Restart, RestartScope, Role, RunPolicy
 from bireme.model.pods import Container, PodSpec, Resources
 
 NAME = "mnist"
@@ -34,7 +34,7 @@ def draw(rng: Random) -> Job:
             uid="job",
             roles=tuple(_role(rng, kind, version, *one) for one in _roles(rng, kind)),
             policy=_policy(rng),
-            unit=rng.choice((Unit.REPLICA, Unit.REPLICA, Unit.GANG)),
+            unit=rng.choice((RestartScope.REPLICA, RestartScope.REPLICA, RestartScope.GANG)),
             options=_options(rng, kind),
             torchrun_environment=kind is Kind.PYTORCH and rng.random() < 0.3,
         )
@@ -134,7 +134,7 @@ def _options(rng: Random, kind: Kind) -> dict[str, object]:
 
 def _that_ends(rng: Random, job: Job) -> Job:
     """A program that is always started again never ends; then only a deadline ends its job."""
-    endless = any(one.restart is Restart.ALWAYS for one in job.roles) and job.unit is Unit.REPLICA
+    endless = any(one.restart is Restart.ALWAYS for one in job.roles) and job.unit is RestartScope.REPLICA
     if not endless or job.policy.deadline is not None:
         return job
     return replace(job, policy=replace(job.policy, deadline=rng.randint(1, LONGEST_DEADLINE)))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bireme.engine.step import Conflict, Stored
 from bireme.model.decisions import Abandon, Action, Admit, Decision, File, Release, Start, Stop
-from bireme.model.job import Job, Unit
+from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import (
     Address,
     Addresses,
@@ -272,7 +272,7 @@ class Place:
     def evict(self, body: Body) -> None:
         self.ledger.taken.add(body.uid)
         self.kubelet.finish(body, 137, Loss.EVICTION)
-        if self.job.unit is Unit.GANG and self._happens(self.profile.tells):
+        if self.job.unit is RestartScope.GANG and self._happens(self.profile.tells):
             for peer in [one for one in self.living() if one.attempt == body.attempt and not one.stopping]:
                 self.kubelet.echo(peer)
 

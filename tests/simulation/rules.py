@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.model.decisions import Abandon, Action, Admit, Release, Start, Stop
-from bireme.model.job import Job, Unit
+from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import Granted, Observation, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
 from tests.simulation.bodies import Body
@@ -72,7 +72,7 @@ def check_record(ledger: Ledger, job: Job, before: Status, after: Status) -> Non
     need(after.evictions <= ledger.evictions, f"{after.evictions} evictions counted of {ledger.evictions}")
     if before.holds(ConditionType.SUSPENDED) and not after.holds(ConditionType.SUSPENDED):
         ledger.resumes += before.started is not None
-    elif job.unit is Unit.GANG and before.scale not in ({}, scale(job)):
+    elif job.unit is RestartScope.GANG and before.scale not in ({}, scale(job)):
         losses = after.crashes + after.evictions - before.crashes - before.evictions
         ledger.resumes += max(0, after.attempt - before.attempt - losses)
     independent = kinds.module(job.kind).INDEPENDENT
@@ -81,7 +81,7 @@ def check_record(ledger: Ledger, job: Job, before: Status, after: Status) -> Non
         need(truly, f"{name} is done although it never succeeded")
     _check_budgets(job, after)
     _check_progress(job, before, after)
-    if job.unit is Unit.GANG:
+    if job.unit is RestartScope.GANG:
         _check_gang(ledger, after)
 
 
@@ -175,7 +175,7 @@ def _check_progress(job: Job, before: Status, after: Status) -> None:
     need(was.step <= now.step and was.saved <= now.saved, "progress is never taken back")
     need(now.lasted or not was.lasted, "that an attempt ran for long is forgotten")
     if replace(now, lasted=was.lasted) != was:
-        need(job.unit is Unit.GANG, "a replica's crashes are forgiven by its policy alone")
+        need(job.unit is RestartScope.GANG, "a replica's crashes are forgiven by its policy alone")
         need((now.step, now.saved) != (was.step, was.saved), "a budget is refilled without progress")
         need(after.crashes + after.evictions > before.crashes + before.evictions, "nothing was lost")
 
@@ -196,13 +196,13 @@ def _check_start(ledger: Ledger, job: Job, status: Status, admission: object, st
     for one in ledger.living():
         need(one.name != name, f"{name} starts while {one.uid} lives")
         need(one.attempt == start.attempt, f"attempt {start.attempt} starts while {one.uid} lives")
-    if job.unit is Unit.GANG:
+    if job.unit is RestartScope.GANG:
         began = ledger.scales.setdefault(start.attempt, scale(job))
         need(began == scale(job), f"{name} joins a gang of {began} that is wired without it")
     need(isinstance(admission, Granted), f"{name} starts without admission")
     if isinstance(admission, Granted):
         wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
-        needed = {one.name for one in wanted} - set(status.done) if job.unit is Unit.GANG else {name}
+        needed = {one.name for one in wanted} - set(status.done) if job.unit is RestartScope.GANG else {name}
         need(admission.attempt == start.attempt, f"{name} starts with resources of another attempt")
         need(needed <= admission.replicas, f"{name} starts and {needed - admission.replicas} cannot")
 

@@ -14,7 +14,7 @@ from collections import Counter
 import pytest
 
 from bireme import kinds
-from bireme.model.job import Unit
+from bireme.model.job import RestartScope
 from bireme.model.status import Phase
 from tests.simulation.run import Trace, run
 
@@ -51,7 +51,7 @@ def test_seeds_meet_every_kind_and_every_fate() -> None:
     traces = [run(seed) for seed in range(150)]
 
     assert {trace.job.kind for trace in traces} == set(kinds.MODULES)
-    assert {trace.job.unit for trace in traces} == set(Unit)
+    assert {trace.job.unit for trace in traces} == set(RestartScope)
     fates = Counter(_fate(trace) for trace in traces)
     assert fates[Phase.SUCCEEDED] > 30
     assert {"backoff limit", "evicted", "deadline", "replica(s) failed", "cannot start"} <= fates.keys()

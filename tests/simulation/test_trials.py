@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bireme.model.decisions import Decision
-from bireme.model.job import Restart, Unit
+from bireme.model.job import Restart, RestartScope
 from bireme.model.replicas import Observation, Replica, Told
 from bireme.model.status import Status
 from tests.simulation.trials import Trials
 from tests.unit.core.world import crashed, evicted, workers
 
-GANG = workers(2, Restart.NEVER, unit=Unit.GANG)
+GANG = workers(2, Restart.NEVER, unit=RestartScope.GANG)
 VALUE = Told("ValueError", "no", "train.py:3")
 SYNTAX = Told("SyntaxError", "invalid syntax")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bireme.core.restarts import backoff
 from bireme.model.decisions import Decision
-from bireme.model.job import Job, Unit
+from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Status
 from tests.simulation.rules import need
@@ -37,7 +37,7 @@ class Trials:
         self._first_at = now if self._first_at is None else self._first_at
         self.is_hopeless = False
         crashed, evicted = after.crashes > before.crashes, after.evictions > before.evictions
-        if job.unit is not Unit.GANG:
+        if job.unit is not RestartScope.GANG:
             return
         if not crashed and not evicted:
             if after.attempt > before.attempt:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.model.status import Phase
 from tests.local.harness import Bireme, bireme_in, kill, until
 
@@ -93,7 +93,7 @@ def everything(bireme: Bireme) -> list[int]:
     everybody = [
         *bireme.keepers("job"),
         *bireme.leftovers(),
-        *(one.pid for one in Stable(bireme.home).living()),
+        *(one.pid for one in ZygotePool(bireme.home).living()),
     ]
     for pid in everybody:
         os.kill(pid, signal.SIGSTOP)
@@ -101,7 +101,7 @@ def everything(bireme: Bireme) -> list[int]:
 
 
 def the_zygote(bireme: Bireme) -> list[int]:
-    return [one.pid for one in Stable(bireme.home).living()]
+    return [one.pid for one in ZygotePool(bireme.home).living()]
 
 
 @pytest.mark.timeout(0)
@@ -171,7 +171,7 @@ def _learn(bireme: Bireme) -> None:
 
 def _await_zygote(bireme: Bireme) -> None:
     def is_warm() -> bool:
-        if any("torch" in one.preload for one in Stable(bireme.home).living()):
+        if any("torch" in one.preload for one in ZygotePool(bireme.home).living()):
             return True
         if not bireme.zygotes_in_the_making():
             _learn(bireme)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bireme import kinds
-from bireme.kinds.contract import Place, Tally
+from bireme.kinds.contract import ReplicaContext, Tally
 from bireme.model.job import (
     Job,
     Kind,
-    Member,
     Naming,
+    ReplicaId,
     Restart,
+    RestartScope,
     Role,
     RunPolicy,
-    Unit,
     member_name,
-    members,
+    replica_ids,
 )
 from bireme.model.pods import Container, EnvVar, FieldRef, PodSpec, Resources
 from bireme.model.replicas import Address, Addresses
@@ -35,7 +35,7 @@ def job(
     namespace: str = "default",
     api_version: str = "",
     policy: RunPolicy | None = None,
-    unit: Unit = Unit.REPLICA,
+    unit: RestartScope = RestartScope.REPLICA,
     options: Mapping[str, object] | None = None,
     torchrun_environment: bool = False,
     annotations: Mapping[str, str] | None = None,
@@ -103,9 +103,9 @@ def container(
     )
 
 
-def member(of: Job, role_name: str, index: int = 0) -> Member:
+def member(of: Job, role_name: str, index: int = 0) -> ReplicaId:
     """A replica that the job declares, or would after scaling up."""
-    return Member(member_name(of, declared(of, role_name), index), role_name, index)
+    return ReplicaId(member_name(of, declared(of, role_name), index), role_name, index)
 
 
 def declared(of: Job, role_name: str) -> Role:
@@ -114,8 +114,12 @@ def declared(of: Job, role_name: str) -> Role:
     return found
 
 
-def place(of: Job, role_name: str, index: int = 0, addresses: Addresses = CLUSTER, attempt: int = 0) -> Place:
-    return Place(job=of, role=declared(of, role_name), index=index, attempt=attempt, addresses=addresses)
+def place(
+    of: Job, role_name: str, index: int = 0, addresses: Addresses = CLUSTER, attempt: int = 0
+) -> ReplicaContext:
+    return ReplicaContext(
+        job=of, role=declared(of, role_name), index=index, attempt=attempt, addresses=addresses
+    )
 
 
 def book(of: Job, first: int = 40000) -> Addresses:
@@ -123,7 +127,7 @@ def book(of: Job, first: int = 40000) -> Addresses:
     port = kinds.module(of.kind).PORT[0]
     entries = {
         one.name: Address("127.0.0.1", {port: first + count} if port else {})
-        for count, one in enumerate(members(of))
+        for count, one in enumerate(replica_ids(of))
     }
     return Addresses(book=entries)
 
@@ -133,7 +137,7 @@ def tally(done: tuple[str, ...] = (), pending: tuple[str, ...] = (), **counts: C
     return Tally(counts=counts, done=frozenset(done), pending=frozenset(pending))
 
 
-def environment(of: Place) -> list[str]:
+def environment(of: ReplicaContext) -> list[str]:
     """What the kind gives a replica, as lines: `RANK=0`, `?NAME=rsh` if weak, `NAME<-field` by reference."""
     return [_line(one) for one in kinds.module(of.job.kind).wire(of)]
 

@@ -12,7 +12,7 @@ from bireme import errors
 from bireme.manifest.problems import Complaints
 from bireme.sdk import manifest_sources, submissions
 from bireme.sdk.client import Client
-from bireme.sdk.submissions import Given, Ordered
+from bireme.sdk.submissions import RunOptions, SubmissionBatch
 
 files = click.option(
     "-f",
@@ -28,11 +28,11 @@ more = click.argument("more", nargs=-1, metavar="[FILE...]")
 class Read(NamedTuple):
     """What was found in manifests, and what is wrong with the others."""
 
-    ordered: Ordered
+    ordered: SubmissionBatch
     refused: tuple[errors.BadManifest, ...]
 
 
-def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Ordered:
+def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> SubmissionBatch:
     """Reads manifests; all complaints come at once."""
     found = read(client, files, more)
     if found.refused:
@@ -45,7 +45,7 @@ def read(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Read:
     chosen = (*files, *more)
     if not chosen:
         raise errors.BadInput("no manifest is given", hint="name a file: -f job.yaml")
-    found: list[Ordered] = []
+    found: list[SubmissionBatch] = []
     refused: list[errors.BadManifest] = []
     for file in chosen:
         try:
@@ -53,10 +53,12 @@ def read(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Read:
             documents = manifest_sources.documents(
                 [file], lambda size: sys.stdin.buffer.read(size), complaints
             )
-            found.append(submissions.of_documents(documents, Given(), client.scene(), complaints=complaints))
+            found.append(
+                submissions.of_documents(documents, RunOptions(), client.scene(), complaints=complaints)
+            )
         except errors.BadManifest as error:
             refused.append(error)
-    every = Ordered(
+    every = SubmissionBatch(
         orders=tuple(order for one in found for order in one.orders),
         read=tuple(read for one in found for read in one.read),
         warnings=tuple(warning for one in found for warning in one.warnings),

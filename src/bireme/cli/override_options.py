@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from bireme import errors
-from bireme.sdk.submissions import Given
+from bireme.sdk.submissions import RunOptions
 
 
 def environment(written: Sequence[str]) -> dict[str, str]:
@@ -68,9 +68,9 @@ def words(command: str | None) -> tuple[str, ...]:
 
 def given(
     *, env: Sequence[str], map: Sequence[str], volume: Sequence[str], command: str | None, python: str | None
-) -> Given:
+) -> RunOptions:
     """All of them together."""
-    return Given(
+    return RunOptions(
         environment=environment(env),
         maps=maps(map),
         volumes=volumes(volume),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.kinds.contract import Tally
 from bireme.model.decisions import Event, EventType
-from bireme.model.job import Job, Role, member_name, members
+from bireme.model.job import Job, Role, member_name, replica_ids
 from bireme.model.replicas import Observation, Replica, ReplicaPhase, printable
 from bireme.model.status import Counts, Status
 
@@ -33,7 +33,7 @@ def note_done(job: Job, status: Status, observation: Observation) -> Status:
     known = finished.union(status.done)
     if not known:
         return status
-    declared = [member.name for member in members(job)]
+    declared = [member.name for member in replica_ids(job)]
     return replace(status, done=tuple(name for name in declared if name in known))
 
 

@@ -76,7 +76,7 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
         return _finish(job, status, tally, end, observation, now)
 
     status, restarts = restart.apply(replace(view, status=status), now)
-    decision = scaling.note(job, sync.gather(job, status, observation, now, lost))
+    decision = scaling.note(job, sync.sync_replicas(job, status, observation, now, lost))
     if isinstance(verdict, Running) and sync.is_complete(job, decision.status, observation, lost):
         status = conditions.add(decision.status, job, ConditionType.RUNNING, verdict.message, now)
         decision = replace(decision, status=status)

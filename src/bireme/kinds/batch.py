@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from bireme.kinds import contract
-from bireme.kinds.contract import Injects, Place, Problem, RoleType, Tally, Undecided, Verdict
-from bireme.model.job import Job, Kind, Member, Naming, Restart, Role, members
+from bireme.kinds.contract import Injects, Problem, ReplicaContext, RoleType, Tally, Undecided, Verdict
+from bireme.model.job import Job, Kind, Naming, ReplicaId, Restart, Role, replica_ids
 from bireme.model.pods import EnvVar
 
 KIND = Kind.BATCH
@@ -24,8 +24,8 @@ OPERATOR = "job-controller"
 
 files = contract.no_files
 start_after = contract.at_once
-meets_at = contract.nowhere
-idles = contract.never_idle
+rendezvous_replica = contract.nowhere
+is_placeholder = contract.never_idle
 
 _USUAL_BACKOFF = 6
 
@@ -83,7 +83,7 @@ def validate(job: Job) -> Iterator[Problem]:
             )
 
 
-def wire(place: Place) -> tuple[EnvVar, ...]:
+def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
     if options(place.job).completion_mode is not CompletionMode.INDEXED:
         return ()
     return (EnvVar("JOB_COMPLETION_INDEX", str(place.index)),)
@@ -105,12 +105,12 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running_qualified(job) if pods.active else Undecided()
 
 
-def wanted(job: Job, done: frozenset[str]) -> tuple[Member, ...]:
+def wanted(job: Job, done: frozenset[str]) -> tuple[ReplicaId, ...]:
     """Those that succeeded, and the first ones that did not yet, as many as may run at a time."""
-    finished: list[Member] = []
-    due: list[Member] = []
+    finished: list[ReplicaId] = []
+    due: list[ReplicaId] = []
     room = options(job).parallelism or 0
-    for one in members(job):
+    for one in replica_ids(job):
         if one.name in done:
             finished.append(one)
         elif len(due) < room:
@@ -121,7 +121,7 @@ def wanted(job: Job, done: frozenset[str]) -> tuple[Member, ...]:
     return (*finished, *due)
 
 
-def leads(job: Job, role: Role, index: int) -> bool:
+def is_leader(job: Job, role: Role, index: int) -> bool:
     return index == 0
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from bireme.model.decisions import File
-from bireme.model.job import Job, Kind, Member, Naming, Restart, Role, member_name, members
+from bireme.model.job import Job, Kind, Naming, ReplicaId, Restart, Role, member_name, replica_ids
 from bireme.model.pods import EnvVar
 from bireme.model.replicas import Addresses
 from bireme.model.status import Counts
@@ -40,7 +40,7 @@ class Problem(Struct, frozen=True):
     hint: str = ""
 
 
-class Place(Struct, frozen=True):
+class ReplicaContext(Struct, frozen=True):
     """Where one replica of an attempt stands; all that its wiring depends on."""
 
     job: Job
@@ -142,13 +142,13 @@ class KindModule(Protocol):
     def validate(self, job: Job) -> Iterable[Problem]:
         """Say everything that is wrong with a job of this kind."""
 
-    def wire(self, place: Place) -> tuple[EnvVar, ...]:
+    def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
         """The environment that lets the replicas of an attempt find each other."""
 
     def outcome(self, job: Job, tally: Tally) -> Verdict:
         """Decide whether the job runs, has succeeded or has failed."""
 
-    def wanted(self, job: Job, done: frozenset[str]) -> tuple[Member, ...]:
+    def wanted(self, job: Job, done: frozenset[str]) -> tuple[ReplicaId, ...]:
         """The replicas that should exist now, given those that already succeeded."""
 
     def files(self, job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[File, ...]:
@@ -157,17 +157,17 @@ class KindModule(Protocol):
     def start_after(self, job: Job, role: Role) -> tuple[str, ...]:
         """The names of the roles that must be ready before this role starts."""
 
-    def meets_at(self, job: Job) -> str:
+    def rendezvous_replica(self, job: Job) -> str:
         """The name of the replica that all others look up when they begin; an empty text where nobody is.
 
         In a cluster a name that is asked for too early stays unknown for seconds, so the others start
         once this one has its address.
         """
 
-    def leads(self, job: Job, role: Role, index: int) -> bool:
+    def is_leader(self, job: Job, role: Role, index: int) -> bool:
         """Whether the replica plays the master role."""
 
-    def idles(self, job: Job, role: Role) -> bool:
+    def is_placeholder(self, job: Job, role: Role) -> bool:
         """Whether the role's program only waits for others to start commands beside it.
 
         A backend that starts such commands by its own means runs a placeholder instead of the program.
@@ -185,8 +185,8 @@ def no_problems(job: Job) -> Iterable[Problem]:
     return ()
 
 
-def every_member(job: Job, done: frozenset[str]) -> tuple[Member, ...]:
-    return tuple(members(job))
+def every_member(job: Job, done: frozenset[str]) -> tuple[ReplicaId, ...]:
+    return tuple(replica_ids(job))
 
 
 def no_files(job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[File, ...]:

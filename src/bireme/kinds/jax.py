@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bireme.kinds import contract
-from bireme.kinds.contract import Injects, Place, RoleType, Tally, Undecided, Verdict
+from bireme.kinds.contract import Injects, ReplicaContext, RoleType, Tally, Undecided, Verdict
 from bireme.model.job import Job, Kind, Role
 from bireme.model.pods import EnvVar
 
@@ -23,7 +23,7 @@ validate = contract.no_problems
 wanted = contract.every_member
 files = contract.no_files
 start_after = contract.at_once
-idles = contract.never_idle
+is_placeholder = contract.never_idle
 
 
 class Options(Struct, frozen=True):
@@ -34,7 +34,7 @@ def role_types(api_version: str) -> tuple[RoleType, ...]:
     return (RoleType("Worker"),)
 
 
-def wire(place: Place) -> tuple[EnvVar, ...]:
+def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
     values = {
         "PYTHONUNBUFFERED": "1",
         "COORDINATOR_PORT": str(place.port(place.role, PORT)),
@@ -55,9 +55,9 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running_qualified(job) if workers.active else Undecided()
 
 
-def meets_at(job: Job) -> str:
+def rendezvous_replica(job: Job) -> str:
     return contract.at_first(job, "worker")
 
 
-def leads(job: Job, role: Role, index: int) -> bool:
+def is_leader(job: Job, role: Role, index: int) -> bool:
     return index == 0

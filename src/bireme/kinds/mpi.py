@@ -25,7 +25,7 @@ OPERATOR = "mpijob-controller"
 Options = mpi_spec.Options
 wire = mpi_launch.wire
 files = mpi_launch.files
-meets_at = contract.nowhere
+rendezvous_replica = contract.nowhere
 wanted = contract.every_member
 
 # Launcher and worker.
@@ -94,11 +94,11 @@ def start_after(job: Job, role: Role) -> tuple[str, ...]:
     return ("worker",) if role.name == "launcher" and mpi_spec.workers(job) else ()
 
 
-def leads(job: Job, role: Role, index: int) -> bool:
+def is_leader(job: Job, role: Role, index: int) -> bool:
     return role.name == "launcher"
 
 
-def idles(job: Job, role: Role) -> bool:
+def is_placeholder(job: Job, role: Role) -> bool:
     """Whether the role is a worker that is given nothing to run, or an ssh server."""
     if role.name != "worker":
         return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from bireme.kinds.contract import Place
+from bireme.kinds.contract import ReplicaContext
 from bireme.kinds.mpi_spec import (
     V1,
     V1ALPHA2,
@@ -53,7 +53,7 @@ _OPEN_MPI_5 = {
 }
 
 
-def wire(place: Place) -> tuple[EnvVar, ...]:
+def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
     is_launcher = place.role.name == "launcher"
     values = {"K_MPI_JOB_ROLE": place.role.name} if place.job.api_version == V2BETA1 else {}
     values |= _launcher(place) if is_launcher else {}
@@ -99,7 +99,7 @@ def _lines(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _launcher(place: Place) -> dict[str, str]:
+def _launcher(place: ReplicaContext) -> dict[str, str]:
     job = place.job
     chosen = options(job)
     is_local = bool(place.addresses.book)

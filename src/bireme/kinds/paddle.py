@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from bireme.kinds import contract
-from bireme.kinds.contract import Injects, Place, RoleType, Tally, Undecided, Verdict
+from bireme.kinds.contract import Injects, ReplicaContext, RoleType, Tally, Undecided, Verdict
 from bireme.model.job import Job, Kind, Restart, Role
 from bireme.model.pods import EnvVar, FieldRef
 
@@ -23,7 +23,7 @@ validate = contract.no_problems
 wanted = contract.every_member
 files = contract.no_files
 start_after = contract.at_once
-idles = contract.never_idle
+is_placeholder = contract.never_idle
 
 
 class ElasticPolicy(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -59,7 +59,7 @@ def defaults(job: Job) -> Job:
     return msgspec.structs.replace(job, options=msgspec.to_builtins(Options(elastic_policy=bounded)))
 
 
-def wire(place: Place) -> tuple[EnvVar, ...]:
+def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
     return (
         EnvVar("PYTHONUNBUFFERED", "1"),
         EnvVar("PADDLE_JOB_ID", place.job.name),
@@ -83,11 +83,11 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running(job) if by_master else contract.running_qualified(job)
 
 
-def meets_at(job: Job) -> str:
+def rendezvous_replica(job: Job) -> str:
     return contract.at_first(job, "master", "worker")
 
 
-def leads(job: Job, role: Role, index: int) -> bool:
+def is_leader(job: Job, role: Role, index: int) -> bool:
     return role.name == "master"
 
 
@@ -96,7 +96,7 @@ def _meeting(job: Job) -> Role:
     return job.role("master") or job.roles[0]
 
 
-def _rendezvous(place: Place) -> tuple[EnvVar, ...]:
+def _rendezvous(place: ReplicaContext) -> tuple[EnvVar, ...]:
     meeting = _meeting(place.job)
     port = place.port(meeting, PORT)
     serves = place.role == meeting and place.index == 0
@@ -109,7 +109,7 @@ def _rendezvous(place: Place) -> tuple[EnvVar, ...]:
     return (EnvVar("PADDLE_MASTER", f"{place.host(meeting)}:{port}"),)
 
 
-def _part(place: Place) -> tuple[EnvVar, ...]:
+def _part(place: ReplicaContext) -> tuple[EnvVar, ...]:
     """Which part a replica plays where there are parameter servers."""
     if place.job.role("master") is None:
         return ()

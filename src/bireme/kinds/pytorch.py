@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from bireme.kinds import contract
-from bireme.kinds.contract import Injects, Place, Problem, RoleType, Tally, Undecided, Verdict
+from bireme.kinds.contract import Injects, Problem, ReplicaContext, RoleType, Tally, Undecided, Verdict
 from bireme.model.job import Job, Kind, Restart, Role
 from bireme.model.pods import EnvVar
 
@@ -24,7 +24,7 @@ OPERATOR = "pytorchjob-controller"
 wanted = contract.every_member
 files = contract.no_files
 start_after = contract.at_once
-idles = contract.never_idle
+is_placeholder = contract.never_idle
 
 
 class RdzvConf(Struct, frozen=True):
@@ -93,7 +93,7 @@ def validate(job: Job) -> Iterator[Problem]:
         yield Problem("spec.elasticPolicy.nProcPerNode", "Forbidden: must not be used with spec.nprocPerNode")
 
 
-def wire(place: Place) -> tuple[EnvVar, ...]:
+def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
     values = {"PYTHONUNBUFFERED": "1"}
     if place.job.role("master") is not None:
         values |= _through_master(place)
@@ -117,13 +117,13 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running_qualified(job) if workers.active else Undecided()
 
 
-def meets_at(job: Job) -> str:
+def rendezvous_replica(job: Job) -> str:
     if job.role("master") is None and options(job).elastic_policy is None:
         return ""  # Its replicas are told of nobody.
     return contract.at_first(job, "master", "worker")
 
 
-def leads(job: Job, role: Role, index: int) -> bool:
+def is_leader(job: Job, role: Role, index: int) -> bool:
     return role.name == "master" or (job.role("master") is None and index == 0)
 
 
@@ -146,7 +146,7 @@ def _decided_by_master(job: Job, tally: Tally) -> Verdict:
     return contract.running(job) if tally.of("master").active else Undecided()
 
 
-def _through_master(place: Place) -> dict[str, str]:
+def _through_master(place: ReplicaContext) -> dict[str, str]:
     master = place.job.role("master")
     assert master is not None
     host, port = place.host(master), str(place.port(master, PORT))
@@ -162,7 +162,7 @@ def _through_master(place: Place) -> dict[str, str]:
     }
 
 
-def _launcher(place: Place) -> dict[str, str]:
+def _launcher(place: ReplicaContext) -> dict[str, str]:
     """The variables that torchrun itself reads, should the command be torchrun."""
     chosen = options(place.job)
     values = {"PET_NPROC_PER_NODE": chosen.nproc_per_node} if chosen.nproc_per_node else {}
@@ -187,7 +187,7 @@ def _launcher(place: Place) -> dict[str, str]:
     return values
 
 
-def _rendezvous(place: Place, elastic: ElasticPolicy) -> str:
+def _rendezvous(place: ReplicaContext, elastic: ElasticPolicy) -> str:
     worker = place.job.role("worker")
     assert worker is not None
     host = elastic.rdzv_host or place.host(worker)
@@ -195,7 +195,7 @@ def _rendezvous(place: Place, elastic: ElasticPolicy) -> str:
     return f"{host}:{port}"
 
 
-def _torchrun(place: Place) -> tuple[EnvVar, ...]:
+def _torchrun(place: ReplicaContext) -> tuple[EnvVar, ...]:
     """What torchrun gives a rank beyond the contract, so that its scripts run unchanged."""
     local_rank, local_size = _on_this_host(place)
     limit = place.job.policy.backoff_limit
@@ -218,14 +218,14 @@ def _torchrun(place: Place) -> tuple[EnvVar, ...]:
     return (*wired, EnvVar("OMP_NUM_THREADS", "1", weak=True)) if local_size > 1 else wired
 
 
-def _on_this_host(place: Place) -> tuple[int, int]:
+def _on_this_host(place: ReplicaContext) -> tuple[int, int]:
     """The rank's number among the ranks that share its host, and how many those are."""
     if not place.addresses.book:
         return 0, 1
     return _rank(place), place.job.total
 
 
-def _rank(place: Place) -> int:
+def _rank(place: ReplicaContext) -> int:
     has_master = place.job.role("master") is not None
     return place.index + (1 if has_master and place.role.name == "worker" else 0)
 

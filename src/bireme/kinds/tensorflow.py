@@ -8,7 +8,16 @@ import msgspec
 from msgspec import Struct
 
 from bireme.kinds import contract
-from bireme.kinds.contract import Failed, Injects, Place, Problem, RoleType, Tally, Undecided, Verdict
+from bireme.kinds.contract import (
+    Failed,
+    Injects,
+    Problem,
+    ReplicaContext,
+    RoleType,
+    Tally,
+    Undecided,
+    Verdict,
+)
 from bireme.model.job import Job, Kind, Role, member_name
 from bireme.model.pods import EnvVar
 
@@ -25,8 +34,8 @@ _CLUSTER = "cluster"
 wanted = contract.every_member
 files = contract.no_files
 start_after = contract.at_once
-meets_at = contract.nowhere
-idles = contract.never_idle
+rendezvous_replica = contract.nowhere
+is_placeholder = contract.never_idle
 
 ALL_WORKERS = "AllWorkers"
 _SUCCESS_POLICIES = ("", "Default", ALL_WORKERS)
@@ -70,7 +79,7 @@ def validate(job: Job) -> Iterator[Problem]:
         yield contract.unsupported("spec.successPolicy", policy, _SUCCESS_POLICIES)
 
 
-def wire(place: Place) -> tuple[EnvVar, ...]:
+def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
     if place.job.total == 1:
         return ()
     config = _sparse(place) if options(place.job).enable_dynamic_worker else _whole(place)
@@ -93,7 +102,7 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return Undecided()
 
 
-def leads(job: Job, role: Role, index: int) -> bool:
+def is_leader(job: Job, role: Role, index: int) -> bool:
     if any(_is_chief(one) for one in job.roles):
         return _is_chief(role)
     return role.name == "worker" and index == 0
@@ -128,7 +137,7 @@ def _survives(job: Job, role: Role, tally: Tally) -> bool:
     return role not in _deciding(job) or counts.succeeded + counts.failed < role.replicas
 
 
-def _whole(place: Place) -> str:
+def _whole(place: ReplicaContext) -> str:
     """What everyone is told usually: every replica of the job."""
     if _CLUSTER not in place.shared:
         roles = sorted(place.job.roles, key=lambda role: role.name)
@@ -136,7 +145,7 @@ def _whole(place: Place) -> str:
     return f'{{"cluster":{place.shared[_CLUSTER]},"task":{_json(_task(place))},"environment":"cloud"}}'
 
 
-def _sparse(place: Place) -> str:
+def _sparse(place: ReplicaContext) -> str:
     """What a replica is told where workers may come and go: no more than it must know."""
     servers = place.job.role("ps")
     worker: dict[str, str] = {}
@@ -153,15 +162,15 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _task(place: Place) -> dict[str, object]:
+def _task(place: ReplicaContext) -> dict[str, object]:
     return {"type": place.role.name, "index": place.index}
 
 
-def _addresses(place: Place, role: Role) -> list[str]:
+def _addresses(place: ReplicaContext, role: Role) -> list[str]:
     return [_address(place, role, index) for index in range(role.replicas)]
 
 
-def _address(place: Place, role: Role, index: int) -> str:
+def _address(place: ReplicaContext, role: Role, index: int) -> str:
     name = member_name(place.job, role, index)
     host = place.addresses.host(name, dns=place.addresses.qualified(name, place.job.namespace))
     return f"{host}:{place.port(role, PORT, index)}"

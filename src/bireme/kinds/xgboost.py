@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from bireme.kinds import contract
-from bireme.kinds.contract import Injects, Place, Problem, RoleType, Tally, Undecided, Verdict
+from bireme.kinds.contract import Injects, Problem, ReplicaContext, RoleType, Tally, Undecided, Verdict
 from bireme.model.job import Job, Kind, Role
 from bireme.model.pods import EnvVar
 
@@ -25,7 +25,7 @@ defaults = contract.as_is
 wanted = contract.every_member
 files = contract.no_files
 start_after = contract.at_once
-idles = contract.never_idle
+is_placeholder = contract.never_idle
 
 
 class Options(Struct, frozen=True):
@@ -48,7 +48,7 @@ def validate(job: Job) -> Iterator[Problem]:
         yield Problem(f"spec.{SPECS}[Master].replicas", "Forbidden: must be 1", "write `replicas: 1`")
 
 
-def wire(place: Place) -> tuple[EnvVar, ...]:
+def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
     master, worker = place.job.role("master"), place.job.role("worker")
     assert master is not None
     masters = master.replicas if place.role.name == "worker" else 0
@@ -75,15 +75,15 @@ def outcome(job: Job, tally: Tally) -> Verdict:
     return contract.running(job) if tally.of("master").active else Undecided()
 
 
-def meets_at(job: Job) -> str:
+def rendezvous_replica(job: Job) -> str:
     return contract.at_first(job, "master")
 
 
-def leads(job: Job, role: Role, index: int) -> bool:
+def is_leader(job: Job, role: Role, index: int) -> bool:
     return role.name == "master"
 
 
-def _workers(place: Place, worker: Role) -> str:
+def _workers(place: ReplicaContext, worker: Role) -> str:
     if _WORKERS not in place.shared:
         hosts = (place.host(worker, index) for index in range(worker.replicas))
         place.shared[_WORKERS] = ",".join(hosts)

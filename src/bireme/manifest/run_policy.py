@@ -18,9 +18,9 @@ from bireme.model.job import (
     RESTART_ANNOTATION,
     RESUMES_ANNOTATION,
     CleanPods,
+    RestartScope,
     RunPolicy,
     Scheduling,
-    Unit,
 )
 
 ELASTIC_MIN_ANNOTATION = "bireme.io/elastic-min"
@@ -42,7 +42,7 @@ _MPI_MANAGERS = ("kubeflow.org/mpi-operator", "kueue.x-k8s.io/multikueue")
 class Wishes(Struct, frozen=True):
     """What our own annotations ask for."""
 
-    unit: Unit = Unit.REPLICA
+    unit: RestartScope = RestartScope.REPLICA
     torchrun_environment: bool = False
     eviction_limit: int = RunPolicy().eviction_limit
     resumes: int = 0
@@ -92,7 +92,7 @@ def read_wishes(annotations: Fields | None) -> Wishes:
             annotations.warn(key, f"unknown annotation {quoted(key)}{advice}")
     _check_patterns(annotations)
     return Wishes(
-        unit=Unit(annotations.choice(RESTART_ANNOTATION, list(Unit), Unit.REPLICA)),
+        unit=RestartScope(annotations.choice(RESTART_ANNOTATION, list(RestartScope), RestartScope.REPLICA)),
         torchrun_environment=annotations.choice(ENVIRONMENT_ANNOTATION, ("torchrun",)) is not None,
         eviction_limit=_number(annotations, EVICTION_LIMIT_ANNOTATION, Wishes().eviction_limit),
         resumes=_number(annotations, RESUMES_ANNOTATION, 0),

@@ -22,7 +22,13 @@ from bireme.errors import BadInput
 from bireme.manifest import name_rules, option_amounts, roles, run_policy
 from bireme.manifest.problems import Complaint, Fields
 from bireme.manifest.text.nodes import Node, describe, quoted
-from bireme.model.job import ENVIRONMENT_ANNOTATION, METRICS_ANNOTATION, RESTART_ANNOTATION, Kind, Unit
+from bireme.model.job import (
+    ENVIRONMENT_ANNOTATION,
+    METRICS_ANNOTATION,
+    RESTART_ANNOTATION,
+    Kind,
+    RestartScope,
+)
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
 
@@ -286,7 +292,7 @@ def _stem(short: ShortForm) -> str:
 def _annotations(short: ShortForm) -> dict[str, str]:
     annotations: dict[str, str] = {}
     if short.kind is not Kind.BATCH:
-        annotations[RESTART_ANNOTATION] = str(Unit.GANG)
+        annotations[RESTART_ANNOTATION] = str(RestartScope.GANG)
     if short.kind is Kind.PYTORCH:
         annotations[ENVIRONMENT_ANNOTATION] = "torchrun"
     if short.least is not None and short.least < short.workers:

@@ -50,7 +50,7 @@ class Restart(StrEnum):
         return self is not Restart.NEVER
 
 
-class Unit(StrEnum):
+class RestartScope(StrEnum):
     """What is started anew after a loss: the replica alone, or the whole gang as a new attempt."""
 
     REPLICA = "replica"
@@ -132,7 +132,7 @@ class Job(Struct, frozen=True):
     namespace: str = "default"
     uid: str = ""
     policy: RunPolicy = RunPolicy()
-    unit: Unit = Unit.REPLICA
+    unit: RestartScope = RestartScope.REPLICA
     torchrun_environment: bool = False
     """Each replica is one rank and has the whole environment that torchrun would give it."""
     options: dict[str, object] = {}
@@ -148,7 +148,7 @@ class Job(Struct, frozen=True):
         return sum(role.replicas for role in self.roles)
 
 
-class Member(Struct, frozen=True):
+class ReplicaId(Struct, frozen=True):
     """One replica that a job declares, whether it exists yet or not."""
 
     name: str
@@ -166,8 +166,8 @@ def member_name(job: Job, role: Role, index: int) -> str:
             return f"{job.name}-{role.name}-{index}"
 
 
-def members(job: Job) -> Iterator[Member]:
+def replica_ids(job: Job) -> Iterator[ReplicaId]:
     """Every replica that the job declares, role by role."""
     for role in job.roles:
         for index in range(role.replicas):
-            yield Member(member_name(job, role, index), role.name, index)
+            yield ReplicaId(member_name(job, role, index), role.name, index)

@@ -23,7 +23,7 @@ from bireme.runs.storage.locks import Lock
 def stop(run: RunDirectory) -> None:
     """Put the job aside: SIGTERM, grace, Suspended."""
     run.edit(lambda desired: replace(desired, job=_suspended(desired.job, True)))
-    tend(run)
+    ensure_runner(run)
 
 
 def resume(run: RunDirectory) -> None:
@@ -31,7 +31,7 @@ def resume(run: RunDirectory) -> None:
     # Whoever resumes or starts another run of the name at this moment must see this one, or be seen.
     with directory.door(run.home):
         _resume(run)
-    tend(run)
+    ensure_runner(run)
 
 
 def _resume(run: RunDirectory) -> None:
@@ -66,14 +66,14 @@ def is_called_back(run: RunDirectory) -> bool:
 def resize(run: RunDirectory, change: Callable[[Job], Job]) -> None:
     """Change how many replicas roles have."""
     run.edit(lambda desired: replace(desired, job=change(desired.job)))
-    tend(run)
+    ensure_runner(run)
 
 
 def discard(run: RunDirectory) -> None:
     """Say that the run is to be ended and removed; `remove` may follow once it is at rest."""
     if run.is_active():
         run.edit(lambda desired: replace(desired, deleted=True))
-        tend(run)
+        ensure_runner(run)
 
 
 def is_at_rest(run: RunDirectory) -> bool:
@@ -102,7 +102,7 @@ def hold_ended(run: RunDirectory) -> Lock | None:
     return None
 
 
-def tend(run: RunDirectory) -> bool:
+def ensure_runner(run: RunDirectory) -> bool:
     """See to it that the run has a runner if it needs one; returns whether a new one was started."""
     if run.wake() and run.is_held():
         return False
@@ -113,10 +113,10 @@ def tend(run: RunDirectory) -> bool:
     return True
 
 
-def revive(home: Path) -> tuple[RunDirectory, ...]:
+def recover_orphans(home: Path) -> tuple[RunDirectory, ...]:
     """Start runners for the runs of this machine that lost theirs, and return those."""
     machine = machines.this_machine()
-    return tuple(run for run in directory.every(home) if _is_orphan(run, machine) and tend(run))
+    return tuple(run for run in directory.every(home) if _is_orphan(run, machine) and ensure_runner(run))
 
 
 def _is_orphan(run: RunDirectory, machine: Machine) -> bool:

@@ -15,12 +15,12 @@ from bireme import errors, kinds
 from bireme.backends.local import processes, run_environment
 from bireme.backends.local.preflight import fit, gpus, missing, overrides, provenance, python_finder
 from bireme.backends.local.preflight.missing import Around, Refusal
-from bireme.backends.local.preflight.overrides import Supplies
+from bireme.backends.local.preflight.overrides import Overrides
 from bireme.backends.local.warm import zygote_pool
 from bireme.core.machine import admission
 from bireme.core.replicas import wiring
 from bireme.model.decisions import Demand
-from bireme.model.job import Job, Unit, members
+from bireme.model.job import Job, RestartScope, replica_ids
 from bireme.runner import guard
 from bireme.runs import directory, machine
 from bireme.runs.directory import RunDirectory
@@ -32,13 +32,13 @@ LINGER = 30.0
 _MOST_LACKING = 8
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class Submission(Struct, frozen=True, kw_only=True):
     """Everything that a submission says."""
 
     job: Job
     manifest: dict[str, object]
     references: References = References()
-    supplies: Supplies = Supplies()
+    supplies: Overrides = Overrides()
     environ: Mapping[str, str] = {}
     script: str = ""
     """The script, where no manifest names an image."""
@@ -56,7 +56,7 @@ class Submitted(Struct, frozen=True):
     """What a person should know: what is not used here, what was changed, what is capped."""
 
 
-def check(home: Path, order: Order) -> tuple[Job, tuple[str, ...]]:
+def check(home: Path, order: Submission) -> tuple[Job, tuple[str, ...]]:
     """Make the job one that this machine can run, or raise all that stands in the way; nothing is started."""
     given = order.supplies
     zygote_pool.check_limit(order.environ)
@@ -119,12 +119,12 @@ def lack_now(run: RunDirectory, job: Job) -> str:
     """What a gang that runs would wait for if it began anew as this job; nothing where none would stop."""
     ledger = Ledger(run.home, gpus.capacity)
     runs_now = any(one.run == run.id for one in ledger.holders())
-    if job.unit is not Unit.GANG or not runs_now:
+    if job.unit is not RestartScope.GANG or not runs_now:
         return ""
     return ledger.lack(run.id, _demands(job), time.time())
 
 
-def submit(home: Path, order: Order) -> Submitted:
+def submit(home: Path, order: Submission) -> Submitted:
     """Check the job, create its run, and start its runner."""
     job, notes = check(home, order)
     policy = job.policy
@@ -154,12 +154,12 @@ def submit(home: Path, order: Order) -> Submitted:
 
 def _linger(job: Job) -> float:
     """How long replicas may outlive a success; idle ones have nothing to finish."""
-    idles = kinds.module(job.kind).idles
-    return 0.0 if any(idles(job, role) for role in job.roles) else LINGER
+    is_placeholder = kinds.module(job.kind).is_placeholder
+    return 0.0 if any(is_placeholder(job, role) for role in job.roles) else LINGER
 
 
 def _demands(job: Job) -> tuple[Demand, ...]:
-    asked = (wiring.demand(job, member, frozenset()) for member in members(job))
+    asked = (wiring.demand(job, member, frozenset()) for member in replica_ids(job))
     return tuple(one for one in asked if one is not None)
 
 
@@ -194,7 +194,7 @@ def _supplied_by(what: str, flags: Iterable[tuple[str, ...]], by_hand: Iterable[
     return error
 
 
-def _no_room(order: Order, impossible: str, lacking: list[Refusal]) -> errors.NoRoom:
+def _no_room(order: Submission, impossible: str, lacking: list[Refusal]) -> errors.NoRoom:
     what = f"{order.job.kind} {order.job.name} can never fit on this machine: it {impossible}"
     error = errors.NoRoom(
         "\n".join([what, *map(str, lacking)]), hint="ask for less, or let `--fit` shrink it to this machine"

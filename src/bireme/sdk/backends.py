@@ -16,7 +16,7 @@ from msgspec import Struct
 from bireme import errors
 from bireme.model.job import Job
 from bireme.runs.logs.log_reader import EVERYTHING, Choice, LogLine
-from bireme.sdk.submissions import Ordered
+from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import CheckView, Diagnosis, Glance, JobSummary, JobView, RankStack
 
 if TYPE_CHECKING:  # imported when they are shown: the other verbs do without
@@ -130,15 +130,15 @@ class Started(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Place(Protocol):
+class JobBackend(Protocol):
     """Where jobs are."""
 
     @property
     def backend(self) -> Backend: ...
-    def start(self, ordered: Ordered) -> tuple[Started, ...]:
+    def start(self, ordered: SubmissionBatch) -> tuple[Started, ...]:
         """Starts orders, all of them or, if one cannot run there, none."""
 
-    def checked(self, ordered: Ordered) -> CheckView:
+    def checked(self, ordered: SubmissionBatch) -> CheckView:
         """Says what stands in the way of running orders there; starts nothing."""
 
     def jobs(self, all: bool) -> tuple[JobSummary, ...]: ...

@@ -22,7 +22,7 @@ from bireme.sdk.backends import Backend, Following, Found, Started, Where
 from bireme.sdk.local import checkpoint_names as origins
 from bireme.sdk.local import prune, run_follower
 from bireme.sdk.lookup import Places
-from bireme.sdk.submissions import Given, Ordered, Scene, Script
+from bireme.sdk.submissions import Invocation, RunOptions, Script, SubmissionBatch
 from bireme.sdk.views import CheckView, JobSummary, JobView, RankStack
 
 _LOOK_EVERY = 0.05
@@ -186,16 +186,16 @@ class Client:
             retries=retries,
             env={**(env or {}), **self.origin(continues)},
         )
-        given = Given(python=python, warm=warm, detached=True, image=image)
+        given = RunOptions(python=python, warm=warm, detached=True, image=image)
         return self.start(submissions.of_script(asked, given, self.scene()))[0]
 
     def submit(
-        self, manifest: str | Path | Mapping[str, object], given: Given | None = None, *, name: str = ""
+        self, manifest: str | Path | Mapping[str, object], given: RunOptions | None = None, *, name: str = ""
     ) -> tuple[JobHandle, ...]:
         """Starts every job of a manifest: a path, a text of several lines, or plain data."""
-        return self.start(self._read(manifest, given or Given(detached=True), name))
+        return self.start(self._read(manifest, given or RunOptions(detached=True), name))
 
-    def start(self, ordered: Ordered) -> tuple[JobHandle, ...]:
+    def start(self, ordered: SubmissionBatch) -> tuple[JobHandle, ...]:
         """Starts orders, all of them or, if one cannot run there, none."""
         is_here = self.places.backend is Backend.LOCAL
         # Read before: a mistake in the settings is no reason to start a job and then complain.
@@ -205,16 +205,18 @@ class Client:
             started[0].notes = (*started[0].notes, said)
         return started
 
-    def check(self, manifest: str | Path | Mapping[str, object], given: Given | None = None) -> CheckView:
+    def check(
+        self, manifest: str | Path | Mapping[str, object], given: RunOptions | None = None
+    ) -> CheckView:
         """Says whether a manifest is valid, and what stands in the way of running it; starts nothing."""
-        return self.checked(self._read(manifest, given or Given(), ""))
+        return self.checked(self._read(manifest, given or RunOptions(), ""))
 
-    def checked(self, ordered: Ordered) -> CheckView:
+    def checked(self, ordered: SubmissionBatch) -> CheckView:
         return self.places.chosen().checked(ordered)
 
     def render(self, manifest: str | Path | Mapping[str, object]) -> str:
         """The manifest in full, as YAML: defaults filled in, the short form as the job that it means."""
-        return submissions.rendered(self._read(manifest, Given(), ""))
+        return submissions.rendered(self._read(manifest, RunOptions(), ""))
 
     # Looking
 
@@ -295,15 +297,17 @@ class Client:
         """The variable that makes a script go on from another run; none if there is none to go on from."""
         return {origins.VARIABLE: origins.origin(self.places, continues)} if continues else {}
 
-    def scene(self) -> Scene:
+    def scene(self) -> Invocation:
         try:
-            return Scene(Path.cwd(), self._environ)
+            return Invocation(Path.cwd(), self._environ)
         except FileNotFoundError:
             raise errors.BadInput(
                 "the folder that this was started in does not exist any more", hint="cd to one that does"
             ) from None
 
-    def _read(self, manifest: str | Path | Mapping[str, object], given: Given, name: str) -> Ordered:
+    def _read(
+        self, manifest: str | Path | Mapping[str, object], given: RunOptions, name: str
+    ) -> SubmissionBatch:
         from bireme.manifest.text import source
 
         if isinstance(manifest, Mapping):

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from bireme.core.restarts import retry_policy
-from bireme.model.job import Job, Unit, members
+from bireme.model.job import Job, RestartScope, replica_ids
 from bireme.model.replicas import Loss, ReplicaPhase, printable
 from bireme.model.status import ConditionType, Phase, Status
 from bireme.sdk import rank_names
 from bireme.sdk.local.rank_evidence import Report, ReportedError
-from bireme.sdk.local.run_history import Failure, Life
+from bireme.sdk.local.run_history import Failure, ReplicaHistory
 from bireme.sdk.views import Diagnosis, Finding, FirstError
 
 SLACK = 0.25
@@ -41,7 +41,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     job: Job
     status: Status
     host: str
-    lives: tuple[Life, ...] = ()
+    lives: tuple[ReplicaHistory, ...] = ()
     reports: Mapping[tuple[str, int], Report] = {}
     crashes: Mapping[tuple[str, int], str] = {}
     """Where a replica's code was when a signal ended it, as its interpreter wrote in its last moment."""
@@ -124,7 +124,7 @@ def cause(job: Job, status: Status) -> str:
 
 def tries(job: Job, status: Status) -> str:
     """How often it was tried, as it stands behind a cause."""
-    if job.unit is Unit.GANG:
+    if job.unit is RestartScope.GANG:
         return f" ({status.attempt + 1} attempt{'s' if status.attempt else ''})"
     return f" ({status.crashes} crashes)" if status.crashes > 1 else ""
 
@@ -157,7 +157,7 @@ def _failed(evidence: Evidence) -> Diagnosis:
 def _unsaved(evidence: Evidence) -> Diagnosis | None:
     """Says so if the script ended well, and its last work is not on disk."""
     attempt = evidence.status.attempt
-    found = [evidence.reports.get((member.name, attempt)) for member in members(evidence.job)]
+    found = [evidence.reports.get((member.name, attempt)) for member in replica_ids(evidence.job)]
     lost = next((report.lost for report in found if report is not None and report.lost), "")
     if not lost:
         return None
@@ -183,7 +183,7 @@ def _independent(evidence: Evidence) -> Diagnosis | None:
     job, attempt = evidence.job, evidence.status.attempt
     if not job.torchrun_environment or job.total < 2:
         return None
-    found = [evidence.reports.get((member.name, attempt)) for member in members(job)]
+    found = [evidence.reports.get((member.name, attempt)) for member in replica_ids(job)]
     if any(report is None or report.read_rank for report in found):
         return None
     script = _script(job)
@@ -222,7 +222,7 @@ def _suspects(evidence: Evidence, attempt: int) -> Iterable[tuple[float, FirstEr
             yield lost.at, _from_end(evidence, life, lost)
 
 
-def _counts(evidence: Evidence, life: Life) -> bool:
+def _counts(evidence: Evidence, life: ReplicaHistory) -> bool:
     """Whether an end belongs to the story: what is stopped after the verdict does not."""
     over = evidence.status.completed
     reported = _reported(evidence, life)
@@ -233,12 +233,12 @@ def _counts(evidence: Evidence, life: Life) -> bool:
     return over is None or when is None or when <= over
 
 
-def _to_blame(evidence: Evidence, ended: list[Life]) -> list[Life]:
+def _to_blame(evidence: Evidence, ended: list[ReplicaHistory]) -> list[ReplicaHistory]:
     """Of a gang everybody; else those that failed for good, or who crashed last if nobody did.
 
     Replicas that are restarted one by one may have recovered long ago from an error that is not the cause.
     """
-    if evidence.job.unit is Unit.GANG:
+    if evidence.job.unit is RestartScope.GANG:
         return ended
     final = [one for one in ended if one.phase is ReplicaPhase.FAILED and not one.gone]
     if final:
@@ -247,7 +247,7 @@ def _to_blame(evidence: Evidence, ended: list[Life]) -> list[Life]:
     return sorted(crashed, key=lambda one: one.failures[-1].at)[-1:]
 
 
-def _reported(evidence: Evidence, life: Life) -> ReportedError | None:
+def _reported(evidence: Evidence, life: ReplicaHistory) -> ReportedError | None:
     report = evidence.reports.get((life.replica, life.attempt))
     if report is None or report.error is None:
         return None
@@ -255,7 +255,7 @@ def _reported(evidence: Evidence, life: Life) -> ReportedError | None:
 
 
 def _from_report(
-    evidence: Evidence, life: Life, reported: ReportedError, failure: Failure | None
+    evidence: Evidence, life: ReplicaHistory, reported: ReportedError, failure: Failure | None
 ) -> FirstError:
     exit_code = failure.exit_code if failure else life.exit_code
     # What it told says more than the exit code that follows from it.
@@ -267,7 +267,7 @@ def _from_report(
     return _error(evidence, life, exit_code, reported.time, how, reported.line, reported.traceback)
 
 
-def _from_end(evidence: Evidence, life: Life, failure: Failure) -> FirstError:
+def _from_end(evidence: Evidence, life: ReplicaHistory, failure: Failure) -> FirstError:
     what = failure.message
     if failure.reason == _OUT_OF_MEMORY:
         what = _memory(evidence.job, what)
@@ -276,7 +276,13 @@ def _from_end(evidence: Evidence, life: Life, failure: Failure) -> FirstError:
 
 
 def _error(
-    evidence: Evidence, life: Life, exit_code: int | None, time: float, how: str, what: str, traceback: str
+    evidence: Evidence,
+    life: ReplicaHistory,
+    exit_code: int | None,
+    time: float,
+    how: str,
+    what: str,
+    traceback: str,
 ) -> FirstError:
     role = evidence.job.role(life.role)
     return FirstError(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from bireme import errors
 from bireme.model.status import Phase
-from bireme.sdk.backends import VARIABLE, Backend, Found, Place, Where, backend_of
+from bireme.sdk.backends import VARIABLE, Backend, Found, JobBackend, Where, backend_of
 from bireme.sdk.cluster.clusters import Book, Known
 from bireme.sdk.local.local_backend import LocalPlace
 from bireme.sdk.views import JobSummary
@@ -49,7 +49,7 @@ class Places:
         """Where jobs are started."""
         return self._on or self._usual
 
-    def chosen(self) -> Place:
+    def chosen(self) -> JobBackend:
         """The place in which jobs are started."""
         return self.cluster() if self.backend is Backend.KUBERNETES else self.local
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bireme import errors, kinds
-from bireme.kinds.contract import Place
+from bireme.kinds.contract import ReplicaContext
 from bireme.model.job import Job, Naming, Role, member_name
 from bireme.model.replicas import Addresses
 
@@ -15,7 +15,7 @@ _VARIABLES = ("RANK", "PROCESS_ID", "PADDLE_TRAINER_ID", "JOB_COMPLETION_INDEX")
 
 def rank_of(job: Job, role: Role, index: int) -> int | None:
     """The rank that the kind gives a replica; None where ranks are numbered by somebody else."""
-    place = Place(job, role, index, 0, Addresses())
+    place = ReplicaContext(job, role, index, 0, Addresses())
     given = {one.name: one.value for one in kinds.module(job.kind).wire(place)}
     values = [given[name] for name in _VARIABLES if given.get(name, "").isdecimal()]
     return int(values[0]) if values else None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from bireme import errors, kinds
 from bireme.manifest import roles
-from bireme.model.job import Job, Kind, Role, Unit
+from bireme.model.job import Job, Kind, RestartScope, Role
 from bireme.model.status import Phase
 
 ALL = "workers"
@@ -24,7 +24,7 @@ def resized(id: str, job: Job, counts: Mapping[str, int], phase: Phase) -> Job:
     """The job with the counts, or the error that says why it cannot have them."""
     if phase.is_final:
         raise errors.BadInput(f"{id} has ended ({phase})", hint="only a job that goes on can be scaled")
-    if job.kind is Kind.MPI and job.unit is Unit.GANG:
+    if job.kind is Kind.MPI and job.unit is RestartScope.GANG:
         raise errors.BadInput(
             f"{id} starts a fixed number of ranks with mpirun -np",
             hint="stop it, and run it anew with another number of workers",

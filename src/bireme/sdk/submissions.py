@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors
-from bireme.backends.local.preflight.overrides import Supplies
+from bireme.backends.local.preflight.overrides import Overrides
 from bireme.core.scripts import interpreters
 from bireme.core.scripts.interpreters import Launch
 from bireme.manifest import name_rules, read, short_form
@@ -21,7 +21,7 @@ from bireme.manifest.problems import Complaints
 from bireme.manifest.read import Reading, ReadJob
 from bireme.manifest.text.nodes import Document
 from bireme.model.job import Kind
-from bireme.runner.submit import Order
+from bireme.runner.submit import Submission
 from bireme.runs.run_files import References
 
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
@@ -46,7 +46,7 @@ class Script(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class RunOptions(Struct, frozen=True, kw_only=True):
     """What goes with any job; relative paths are meant from the current folder."""
 
     environment: Mapping[str, str] = {}
@@ -63,20 +63,20 @@ class Given(Struct, frozen=True, kw_only=True):
     """Of every container, in a cluster."""
 
 
-class Scene(Struct, frozen=True):
+class Invocation(Struct, frozen=True):
     """Where the user stands."""
 
     cwd: Path
     environ: Mapping[str, str]
 
 
-class Ordered(Struct, frozen=True):
+class SubmissionBatch(Struct, frozen=True):
     """Orders that are ready to be submitted, and what is odd about them."""
 
-    orders: tuple[Order, ...]
+    orders: tuple[Submission, ...]
     read: tuple[ReadJob, ...]
     warnings: tuple[str, ...] = ()
-    given: Given = Given()
+    given: RunOptions = RunOptions()
     beside: tuple[dict[str, Any], ...] = ()  # Any: JSON has no better type
     """What stands beside the jobs in their files; a cluster gets it too."""
 
@@ -86,7 +86,7 @@ class Ordered(Struct, frozen=True):
         return tuple(one for one in self.warnings if not one.endswith(_ONLY_HERE))
 
 
-def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
+def of_script(script: Script, given: RunOptions, scene: Invocation) -> SubmissionBatch:
     """Makes the order of a script; refuses one that is not there."""
     launch = Launch()
     if not script.is_module:
@@ -113,11 +113,11 @@ def of_script(script: Script, given: Given, scene: Scene) -> Ordered:
 
 def of_documents(
     documents: Sequence[Document],
-    given: Given,
-    scene: Scene,
+    given: RunOptions,
+    scene: Invocation,
     name: str = "",
     complaints: Complaints | None = None,
-) -> Ordered:
+) -> SubmissionBatch:
     """Makes the orders of manifests; a name replaces that of the only job.
 
     `complaints` are those about files that could not be read.
@@ -129,7 +129,9 @@ def of_documents(
     return replace(ordered, beside=tuple(_beside(documents)))
 
 
-def of_manifest(manifest: Mapping[str, object], given: Given, scene: Scene, name: str = "") -> Ordered:
+def of_manifest(
+    manifest: Mapping[str, object], given: RunOptions, scene: Invocation, name: str = ""
+) -> SubmissionBatch:
     """Makes the order of a manifest that is plain data."""
     reading = read.from_manifest(manifest)
     return _ordered(_renamed(reading, name) if name else reading, given, scene)
@@ -147,14 +149,14 @@ def launch_of(file: Path, shown: str) -> Launch:
     return interpreters.by_content(shown, head, is_executable=os.access(file, os.X_OK))
 
 
-def rendered(ordered: Ordered) -> str:
+def rendered(ordered: SubmissionBatch) -> str:
     """The manifests in full, as YAML, with a line of dashes between two."""
     from bireme.manifest import rendering  # here, because it imports YAML
 
     return "---\n".join(rendering.render(one) for one in ordered.read)
 
 
-def completed(ordered: Ordered) -> list[dict[str, Any]]:  # Any: JSON has no better type
+def completed(ordered: SubmissionBatch) -> list[dict[str, Any]]:  # Any: JSON has no better type
     """The same as plain data."""
     from bireme.manifest import rendering  # here, because it imports YAML
 
@@ -189,7 +191,7 @@ def _look_for(path: str, cwd: Path) -> None:
     raise errors.BadInput(f"there is no script {path} in {cwd}", hint=hint)
 
 
-def _ordered(reading: Reading, given: Given, scene: Scene) -> Ordered:
+def _ordered(reading: Reading, given: RunOptions, scene: Invocation) -> SubmissionBatch:
     slips = [one for one in reading.warnings if one.is_slip]
     if slips:
         # The reader only warns, because what a cluster holds must be readable. A person can still mend it.
@@ -199,7 +201,7 @@ def _ordered(reading: Reading, given: Given, scene: Scene) -> Ordered:
     jobs = tuple(_named(one) for one in reading.jobs)
     _refuse_twins(jobs)
     references = _kept(reading)
-    return Ordered(
+    return SubmissionBatch(
         orders=tuple(_order(one, references, given, scene) for one in jobs),
         read=jobs,
         warnings=tuple(str(one) for one in reading.warnings),
@@ -234,13 +236,13 @@ def _as_bytes(objects: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, b
     }
 
 
-def _order(read_job: ReadJob, references: References, given: Given, scene: Scene) -> Order:
+def _order(read_job: ReadJob, references: References, given: RunOptions, scene: Invocation) -> Submission:
     here = scene.cwd
-    return Order(
+    return Submission(
         job=read_job.job,
         manifest=read_job.manifest,
         references=references,
-        supplies=Supplies(
+        supplies=Overrides(
             environment=given.environment,
             maps={target: str(here / source) for target, source in given.maps.items()},
             volumes={name: str(here / source) for name, source in given.volumes.items()},

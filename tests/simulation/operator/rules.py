@@ -15,7 +15,7 @@ from bireme.backends.kubernetes.objects import job_objects, job_status, services
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.objects.labels import ATTEMPT
 from bireme.manifest import read
-from bireme.model.job import CleanPods, Job, members
+from bireme.model.job import CleanPods, Job, replica_ids
 from bireme.model.status import Status
 from bireme.operator.controller import KINDS
 from tests.simulation import rules
@@ -197,7 +197,7 @@ class Rules(Guard):
             return True
         there = self._server.objects["services"]
         peers = {one.name for one in self._bodies(job) if one.alive and not one.stopping}
-        for member in members(job):
+        for member in replica_ids(job):
             role = job.role(member.role)
             service = services.service(job, role, member.index) if role is not None else None
             if member.name in peers and service is not None and key_of(service) not in there:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from bireme.core.restarts import attempts
 from bireme.model.decisions import Stop
-from bireme.model.job import Unit
+from bireme.model.job import RestartScope
 from bireme.model.replicas import Observation, Replica
 from bireme.model.status import Sighting, Status
 from tests.unit.core.world import World, crashed, running, starts, stops, workers
@@ -44,7 +44,7 @@ def test_what_is_told_stays() -> None:
 
 
 def test_a_replica_that_loses_its_label_goes_on() -> None:
-    world = World(workers(unit=Unit.GANG))
+    world = World(workers(unit=RestartScope.GANG))
     world.look(running("worker-0"), running("worker-1"))
     world.look(running("worker-0"), crashed("worker-1"))
     world.look(at=60.0)
@@ -58,7 +58,7 @@ def test_a_replica_that_loses_its_label_goes_on() -> None:
 
 
 def test_a_stranger_without_a_label_is_removed_before_a_later_attempt_goes_on() -> None:
-    world = World(workers(unit=Unit.GANG))
+    world = World(workers(unit=RestartScope.GANG))
     world.look(running("worker-0"), running("worker-1"))
     world.look(running("worker-0"), crashed("worker-1"))
 

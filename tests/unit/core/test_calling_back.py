@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bireme.model.job import Job, Restart, RunPolicy, Unit
+from bireme.model.job import Job, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Told
 from bireme.model.status import Phase
 from tests.unit.core.world import World, at_work, crashed, running, starts, stops, succeeded, told, workers
@@ -22,7 +22,9 @@ def resume(world: World, times: int = 1) -> None:
     world.job = replace(world.job, policy=replace(world.job.policy, resumes=times))
 
 
-GANG = workers(2, Restart.NEVER, unit=Unit.GANG, policy=RunPolicy(backoff_limit=0, ttl=60, deadline=100))
+GANG = workers(
+    2, Restart.NEVER, unit=RestartScope.GANG, policy=RunPolicy(backoff_limit=0, ttl=60, deadline=100)
+)
 
 
 def test_a_failed_job_can_never_be_resumed() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from bireme.core import clock
 from bireme.model.decisions import Stop
-from bireme.model.job import CleanPods, Kind, Restart, RunPolicy, Unit
+from bireme.model.job import CleanPods, Kind, Restart, RestartScope, RunPolicy
 from bireme.model.status import Phase, Refusal, Retry, Status
 from tests.unit import build
 from tests.unit.core.world import World, at_work, crashed, running, starts, succeeded, workers
@@ -14,8 +14,8 @@ from tests.unit.core.world import World, at_work, crashed, running, starts, succ
 HOUR = 3600.0
 
 
-@pytest.mark.parametrize("unit", Unit)
-def test_a_back_off_is_not_longer_than_itself_after_the_clock_was_set_back(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", RestartScope)
+def test_a_back_off_is_not_longer_than_itself_after_the_clock_was_set_back(unit: RestartScope) -> None:
     world = at_work(workers(1, unit=unit))
     for failures in range(3):
         attempt = world.status.attempt

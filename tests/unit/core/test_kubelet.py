@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bireme.core.replicas import kubelet
-from bireme.core.replicas.kubelet import ContainerState, InPlace, Life
+from bireme.core.replicas.kubelet import ContainerState, InPlace, Lifecycle
 from bireme.model.pods import Container, PodSpec
 from bireme.model.replicas import ReplicaPhase
 from tests.unit import build
@@ -23,7 +23,7 @@ class Kubelet:
         self.policy = policy
         self.states: dict[str, ContainerState] = {}
 
-    def look(self, now: float = 0.0) -> Life:
+    def look(self, now: float = 0.0) -> Lifecycle:
         """What is decided now; what is to be started or stopped then is."""
         life = kubelet.decide(self.pod, self.policy, self.pod.containers[0].name, self.states, now)
         for name in life.start:
@@ -32,7 +32,7 @@ class Kubelet:
             self.states[name] = kubelet.ended(self.states[name], 143, now)
         return life
 
-    def end(self, name: str, code: int, now: float = 0.0) -> Life:
+    def end(self, name: str, code: int, now: float = 0.0) -> Lifecycle:
         self.states[name] = kubelet.ended(self.states[name], code, now)
         return self.look(now)
 
@@ -68,8 +68,8 @@ def test_a_replica_starts_its_program_and_is_ready_when_that_runs() -> None:
 
     first, second = kubelet.look(), kubelet.look()
 
-    assert first == Life(RUNNING, start=("main",))
-    assert second == Life(RUNNING, ready=True)
+    assert first == Lifecycle(RUNNING, start=("main",))
+    assert second == Lifecycle(RUNNING, ready=True)
 
 
 @pytest.mark.parametrize("policy", [InPlace.NEVER, InPlace.ON_FAILURE])
@@ -77,14 +77,14 @@ def test_a_program_that_ends_well_ends_its_replica(policy: InPlace) -> None:
     kubelet = Kubelet(policy)
     kubelet.look()
 
-    assert kubelet.end("main", 0) == Life(SUCCEEDED, exit_code=0)
+    assert kubelet.end("main", 0) == Lifecycle(SUCCEEDED, exit_code=0)
 
 
 def test_a_program_that_fails_and_is_not_started_again_fails_its_replica() -> None:
     kubelet = Kubelet(InPlace.NEVER)
     kubelet.look()
 
-    assert kubelet.end("main", 3) == Life(FAILED, exit_code=3)
+    assert kubelet.end("main", 3) == Lifecycle(FAILED, exit_code=3)
 
 
 def test_a_program_that_fails_is_started_again_at_once_the_first_time() -> None:
@@ -93,8 +93,8 @@ def test_a_program_that_fails_is_started_again_at_once_the_first_time() -> None:
 
     life = kubelet.end("main", 3, now=5.0)
 
-    assert life == Life(RUNNING, start=("main",), restarts=1, exit_code=3)
-    assert kubelet.look(6.0) == Life(RUNNING, ready=True, restarts=1, exit_code=3)
+    assert life == Lifecycle(RUNNING, start=("main",), restarts=1, exit_code=3)
+    assert kubelet.look(6.0) == Lifecycle(RUNNING, ready=True, restarts=1, exit_code=3)
 
 
 def test_a_program_that_keeps_failing_is_started_again_ever_more_rarely() -> None:
@@ -145,8 +145,8 @@ def test_a_program_under_always_is_started_again_although_it_ended_well() -> Non
     first = kubelet.end("main", 0, now=1.0)
     second = kubelet.end("main", 0, now=2.0)
 
-    assert first == Life(RUNNING, start=("main",), restarts=1, exit_code=0)
-    assert second == Life(RUNNING, wake_at=12.0, restarts=2, exit_code=0)
+    assert first == Lifecycle(RUNNING, start=("main",), restarts=1, exit_code=0)
+    assert second == Lifecycle(RUNNING, wake_at=12.0, restarts=2, exit_code=0)
 
 
 def test_restarts_are_ends_that_were_not_the_last() -> None:
@@ -156,7 +156,7 @@ def test_restarts_are_ends_that_were_not_the_last() -> None:
     kubelet.end("main", 1)
     kubelet.look(10.0)
 
-    assert kubelet.end("main", 0, now=20.0) == Life(SUCCEEDED, restarts=2, exit_code=0)
+    assert kubelet.end("main", 0, now=20.0) == Lifecycle(SUCCEEDED, restarts=2, exit_code=0)
 
 
 # Several containers.
@@ -170,8 +170,8 @@ def test_a_replica_runs_until_its_last_container_ends() -> None:
     whole = kubelet.end("other", 0)
 
     assert first.start == ("main", "other")
-    assert half == Life(RUNNING, exit_code=0)
-    assert whole == Life(SUCCEEDED, exit_code=0)
+    assert half == Lifecycle(RUNNING, exit_code=0)
+    assert whole == Lifecycle(SUCCEEDED, exit_code=0)
 
 
 def test_a_replica_is_ready_when_all_its_containers_run() -> None:
@@ -181,7 +181,7 @@ def test_a_replica_is_ready_when_all_its_containers_run() -> None:
     kubelet.end("other", 1)
     waiting = kubelet.end("other", 1, now=1.0)
 
-    assert waiting == Life(RUNNING, wake_at=11.0, restarts=2)
+    assert waiting == Lifecycle(RUNNING, wake_at=11.0, restarts=2)
 
 
 @pytest.mark.parametrize(("main", "other", "code"), [(0, 7, 7), (3, 0, 3), (3, 7, 3)])
@@ -190,14 +190,14 @@ def test_one_failed_container_fails_the_replica(main: int, other: int, code: int
     kubelet.look()
     kubelet.end("main", main)
 
-    assert kubelet.end("other", other) == Life(FAILED, exit_code=code)
+    assert kubelet.end("other", other) == Lifecycle(FAILED, exit_code=code)
 
 
 def test_the_main_containers_exit_code_is_told_although_it_is_not_the_first() -> None:
     pod = PodSpec(containers=(container("other"), container("main")))
     states = {"other": ContainerState(ended=1, exit_code=7), "main": ContainerState(ended=1, exit_code=3)}
 
-    assert kubelet.decide(pod, InPlace.NEVER, "main", states, 0.0) == Life(FAILED, exit_code=3)
+    assert kubelet.decide(pod, InPlace.NEVER, "main", states, 0.0) == Lifecycle(FAILED, exit_code=3)
 
 
 def test_the_earliest_back_off_wakes() -> None:
@@ -216,18 +216,18 @@ def test_the_earliest_back_off_wakes() -> None:
 def test_init_containers_run_one_after_the_other_before_the_others() -> None:
     kubelet = Kubelet(InPlace.NEVER, init=(container("one"), container("two")))
 
-    assert kubelet.look() == Life(PENDING, start=("one",))
-    assert kubelet.look() == Life(PENDING)
-    assert kubelet.end("one", 0) == Life(PENDING, start=("two",))
-    assert kubelet.end("two", 0) == Life(RUNNING, start=("main",))
-    assert kubelet.end("main", 0) == Life(SUCCEEDED, exit_code=0)
+    assert kubelet.look() == Lifecycle(PENDING, start=("one",))
+    assert kubelet.look() == Lifecycle(PENDING)
+    assert kubelet.end("one", 0) == Lifecycle(PENDING, start=("two",))
+    assert kubelet.end("two", 0) == Lifecycle(RUNNING, start=("main",))
+    assert kubelet.end("main", 0) == Lifecycle(SUCCEEDED, exit_code=0)
 
 
 def test_a_failed_init_container_fails_a_replica_that_does_not_restart() -> None:
     kubelet = Kubelet(InPlace.NEVER, init=(container("one"), container("two")))
     kubelet.look()
 
-    assert kubelet.end("one", 4) == Life(FAILED, exit_code=4)
+    assert kubelet.end("one", 4) == Lifecycle(FAILED, exit_code=4)
 
 
 @pytest.mark.parametrize("policy", [InPlace.ON_FAILURE, InPlace.ALWAYS])
@@ -240,9 +240,9 @@ def test_a_failed_init_container_is_started_again_until_it_is_through(policy: In
     kubelet.look(12.0)
     through = kubelet.end("one", 0, now=13.0)
 
-    assert first == Life(PENDING, start=("one",), restarts=1)
-    assert second == Life(PENDING, wake_at=12.0, restarts=2)
-    assert through == Life(RUNNING, start=("main",), restarts=2)
+    assert first == Lifecycle(PENDING, start=("one",), restarts=1)
+    assert second == Lifecycle(PENDING, wake_at=12.0, restarts=2)
+    assert through == Lifecycle(RUNNING, start=("main",), restarts=2)
 
 
 def test_an_init_container_that_is_through_is_not_run_again_when_the_program_restarts() -> None:
@@ -250,7 +250,7 @@ def test_an_init_container_that_is_through_is_not_run_again_when_the_program_res
     kubelet.look()
     kubelet.end("one", 0)
 
-    assert kubelet.end("main", 1) == Life(RUNNING, start=("main",), restarts=1, exit_code=1)
+    assert kubelet.end("main", 1) == Lifecycle(RUNNING, start=("main",), restarts=1, exit_code=1)
 
 
 # Sidecars.
@@ -259,10 +259,10 @@ def test_an_init_container_that_is_through_is_not_run_again_when_the_program_res
 def test_a_sidecar_starts_first_and_the_others_follow_as_soon_as_it_runs() -> None:
     kubelet = Kubelet(InPlace.NEVER, init=(sidecar(), container("one")))
 
-    assert kubelet.look() == Life(PENDING, start=("proxy",))
-    assert kubelet.look() == Life(PENDING, start=("one",))
-    assert kubelet.end("one", 0) == Life(RUNNING, start=("main",))
-    assert kubelet.look() == Life(RUNNING, ready=True)
+    assert kubelet.look() == Lifecycle(PENDING, start=("proxy",))
+    assert kubelet.look() == Lifecycle(PENDING, start=("one",))
+    assert kubelet.end("one", 0) == Lifecycle(RUNNING, start=("main",))
+    assert kubelet.look() == Lifecycle(RUNNING, ready=True)
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, SUCCEEDED), (3, FAILED)])
@@ -276,8 +276,8 @@ def test_a_sidecar_is_stopped_when_the_work_is_over_and_that_is_no_restart(
     over = kubelet.end("main", code)
     after = kubelet.look(1.0)
 
-    assert over == Life(phase, stop=("proxy",), exit_code=code)
-    assert after == Life(phase, exit_code=code)
+    assert over == Lifecycle(phase, stop=("proxy",), exit_code=code)
+    assert after == Lifecycle(phase, exit_code=code)
 
 
 def test_a_sidecar_that_ends_while_there_is_work_is_started_again() -> None:
@@ -288,8 +288,8 @@ def test_a_sidecar_that_ends_while_there_is_work_is_started_again() -> None:
     first = kubelet.end("proxy", 0, now=1.0)
     second = kubelet.end("proxy", 1, now=2.0)
 
-    assert first == Life(RUNNING, start=("proxy",), ready=True, restarts=1)
-    assert second == Life(RUNNING, wake_at=12.0, ready=True, restarts=2)
+    assert first == Lifecycle(RUNNING, start=("proxy",), ready=True, restarts=1)
+    assert second == Lifecycle(RUNNING, wake_at=12.0, ready=True, restarts=2)
 
 
 def test_the_restart_of_a_sidecar_that_outlives_the_work_stays_counted() -> None:
@@ -301,8 +301,8 @@ def test_the_restart_of_a_sidecar_that_outlives_the_work_stays_counted() -> None
     over = kubelet.end("main", 0, now=2.0)
     after = kubelet.look(3.0)
 
-    assert over == Life(SUCCEEDED, stop=("proxy",), restarts=1, exit_code=0)
-    assert after == Life(SUCCEEDED, restarts=1, exit_code=0)
+    assert over == Lifecycle(SUCCEEDED, stop=("proxy",), restarts=1, exit_code=0)
+    assert after == Lifecycle(SUCCEEDED, restarts=1, exit_code=0)
 
 
 def test_a_sidecar_that_ends_before_the_work_begins_holds_it_up() -> None:
@@ -312,7 +312,7 @@ def test_a_sidecar_that_ends_before_the_work_begins_holds_it_up() -> None:
     kubelet.end("proxy", 1, now=1.0)
     waiting = kubelet.end("proxy", 1, now=2.0)
 
-    assert waiting == Life(PENDING, wake_at=12.0, restarts=2)
+    assert waiting == Lifecycle(PENDING, wake_at=12.0, restarts=2)
     assert kubelet.look(12.0).start == ("proxy",)
 
 
@@ -324,15 +324,15 @@ def test_a_sidecar_is_stopped_when_an_init_container_fails() -> None:
     failed = kubelet.end("one", 5)
     after = kubelet.look(1.0)
 
-    assert failed == Life(FAILED, stop=("proxy",), exit_code=5)
-    assert after == Life(FAILED, exit_code=5)
+    assert failed == Lifecycle(FAILED, stop=("proxy",), exit_code=5)
+    assert after == Lifecycle(FAILED, exit_code=5)
 
 
 def test_a_sidecar_that_never_started_is_not_counted() -> None:
     kubelet = Kubelet(InPlace.NEVER, init=(container("one"), sidecar()))
     kubelet.look()
 
-    assert kubelet.end("one", 5) == Life(FAILED, exit_code=5)
+    assert kubelet.end("one", 5) == Lifecycle(FAILED, exit_code=5)
 
 
 def test_two_sidecars_start_one_after_the_other() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bireme.core.restarts import limits
-from bireme.model.job import RunPolicy, Unit
+from bireme.model.job import RestartScope, RunPolicy
 from bireme.model.status import ConditionType, Phase, Status
 from tests.unit.core.world import World, crashed, evicted, running, starts, succeeded, workers
 
@@ -97,9 +97,9 @@ def test_a_success_counts_even_if_the_deadline_passed_meanwhile() -> None:
     assert world.phase() is Phase.SUCCEEDED
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", RestartScope)
 @pytest.mark.parametrize("limit", [0, 2])
-def test_no_more_is_started_once_the_crashes_are_used_up(unit: Unit, limit: int) -> None:
+def test_no_more_is_started_once_the_crashes_are_used_up(unit: RestartScope, limit: int) -> None:
     world = World(workers(2, unit=unit, policy=RunPolicy(backoff_limit=limit)))
     for crash in range(limit + 1):
         assert not world.phase().is_final
@@ -112,7 +112,7 @@ def test_no_more_is_started_once_the_crashes_are_used_up(unit: Unit, limit: int)
 
     assert world.phase() is Phase.FAILED
     assert world.status.crashes == limit + 1
-    assert world.status.attempt == (limit if unit is Unit.GANG else 0)
+    assert world.status.attempt == (limit if unit is RestartScope.GANG else 0)
     assert starts(decision) == []
     failed = world.status.condition(ConditionType.FAILED)
     assert failed is not None

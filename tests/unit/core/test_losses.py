@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from bireme.core.restarts import losses
 from bireme.core.restarts.losses import Losses
-from bireme.model.job import Job, Unit
+from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Sighting, Status
 from tests.unit.core.world import crashed, evicted, running, seen, stopping, succeeded, unknown, workers
 
 JOB = workers(2)
-GANG = workers(3, unit=Unit.GANG)
+GANG = workers(3, unit=RestartScope.GANG)
 BOTH = frozenset({"mnist-worker-0", "mnist-worker-1"})
 FIRST, SECOND = "mnist-worker-0", "mnist-worker-1"
 

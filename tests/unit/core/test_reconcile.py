@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from bireme.core.reconcile import reconcile
 from bireme.model.decisions import Decision, Event, EventType
-from bireme.model.job import CleanPods, Kind, Restart, RunPolicy, Unit
+from bireme.model.job import CleanPods, Kind, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Fault, Observation, Told, Waiting
 from bireme.model.status import ConditionType, Counts, Phase, Status
 from tests.unit import build
@@ -102,14 +102,14 @@ def test_a_failure_is_told_with_its_reason() -> None:
 
 
 def test_a_decision_on_the_same_facts_is_the_same() -> None:
-    job, status = workers(2, unit=Unit.GANG), Status()
+    job, status = workers(2, unit=RestartScope.GANG), Status()
     observation = Observation((crashed("worker-0"), running("worker-1")))
 
     assert reconcile(job, status, observation, 5.0) == reconcile(job, status, observation, 5.0)
 
 
-@pytest.mark.parametrize("unit", Unit)
-def test_a_second_look_at_the_same_facts_changes_nothing_more(unit: Unit) -> None:
+@pytest.mark.parametrize("unit", RestartScope)
+def test_a_second_look_at_the_same_facts_changes_nothing_more(unit: RestartScope) -> None:
     world = World(workers(2, unit=unit))
     world.look(running("worker-0"), running("worker-1"))
     for replicas in (
@@ -181,7 +181,7 @@ def test_the_counts_follow_every_look() -> None:
 
 
 def test_a_job_that_lost_its_place_in_the_queue_between_attempts_is_queued_again() -> None:
-    world = World(workers(2, unit=Unit.GANG))
+    world = World(workers(2, unit=RestartScope.GANG))
     world.look(running("worker-0"), running("worker-1"))
     world.look(crashed("worker-0"), running("worker-1"), at=1.0)
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from bireme.model.decisions import Event, EventType, Stop
-from bireme.model.job import Kind, Restart, RunPolicy, Unit
+from bireme.model.job import Kind, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Replica
 from bireme.model.status import ConditionType, Counts, Phase, Status
 from tests.unit import build
@@ -35,16 +35,16 @@ LOSSES = {"crash": CRASH, "killed": KILLED, "eviction": EVICTION, "vanished": VA
 REPLACED, NEXT_ATTEMPT, FAILED = "replaced", "next attempt", "failed"
 
 TABLE = {
-    (Unit.REPLICA, Restart.ALWAYS): (REPLACED, REPLACED, REPLACED, REPLACED),
-    (Unit.REPLICA, Restart.ON_FAILURE): (REPLACED, REPLACED, REPLACED, REPLACED),
-    (Unit.REPLICA, Restart.NEVER): (FAILED, FAILED, FAILED, FAILED),
-    (Unit.REPLICA, Restart.EXIT_CODE): (FAILED, REPLACED, REPLACED, REPLACED),
-    (Unit.REPLICA, Restart.RECREATE): (REPLACED, REPLACED, REPLACED, REPLACED),
-    (Unit.GANG, Restart.ALWAYS): (NEXT_ATTEMPT,) * 4,
-    (Unit.GANG, Restart.ON_FAILURE): (NEXT_ATTEMPT,) * 4,
-    (Unit.GANG, Restart.NEVER): (NEXT_ATTEMPT,) * 4,
-    (Unit.GANG, Restart.EXIT_CODE): (FAILED, NEXT_ATTEMPT, NEXT_ATTEMPT, NEXT_ATTEMPT),
-    (Unit.GANG, Restart.RECREATE): (NEXT_ATTEMPT,) * 4,
+    (RestartScope.REPLICA, Restart.ALWAYS): (REPLACED, REPLACED, REPLACED, REPLACED),
+    (RestartScope.REPLICA, Restart.ON_FAILURE): (REPLACED, REPLACED, REPLACED, REPLACED),
+    (RestartScope.REPLICA, Restart.NEVER): (FAILED, FAILED, FAILED, FAILED),
+    (RestartScope.REPLICA, Restart.EXIT_CODE): (FAILED, REPLACED, REPLACED, REPLACED),
+    (RestartScope.REPLICA, Restart.RECREATE): (REPLACED, REPLACED, REPLACED, REPLACED),
+    (RestartScope.GANG, Restart.ALWAYS): (NEXT_ATTEMPT,) * 4,
+    (RestartScope.GANG, Restart.ON_FAILURE): (NEXT_ATTEMPT,) * 4,
+    (RestartScope.GANG, Restart.NEVER): (NEXT_ATTEMPT,) * 4,
+    (RestartScope.GANG, Restart.EXIT_CODE): (FAILED, NEXT_ATTEMPT, NEXT_ATTEMPT, NEXT_ATTEMPT),
+    (RestartScope.GANG, Restart.RECREATE): (NEXT_ATTEMPT,) * 4,
 }
 CASES = [
     pytest.param(unit, restart, lost, expected, id=f"{unit}-{restart}-{name}")
@@ -54,7 +54,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("unit", "restart", "lost", "expected"), CASES)
-def test_what_follows_a_loss(unit: Unit, restart: Restart, lost: tuple[Replica, ...], expected: str) -> None:
+def test_what_follows_a_loss(
+    unit: RestartScope, restart: Restart, lost: tuple[Replica, ...], expected: str
+) -> None:
     world = at_work(workers(2, restart, unit=unit))
 
     decision = world.look(*lost, running("worker-1"), at=10.0)
@@ -168,7 +170,7 @@ def test_restarts_in_place_that_are_seen_only_after_the_success_announce_nothing
 
 
 def test_no_attempt_starts_before_the_old_one_is_seen_gone() -> None:
-    world = at_work(workers(2, unit=Unit.GANG))
+    world = at_work(workers(2, unit=RestartScope.GANG))
     world.look(crashed("worker-0"), running("worker-1"), at=10.0)
 
     dying = world.look(stopping("worker-1"), at=11.0)
@@ -179,7 +181,7 @@ def test_no_attempt_starts_before_the_old_one_is_seen_gone() -> None:
 
 
 def test_a_gang_forgets_who_was_done_with_the_last_attempt() -> None:
-    world = at_work(workers(2, unit=Unit.GANG))
+    world = at_work(workers(2, unit=RestartScope.GANG))
     before = world.look(succeeded("worker-0"), running("worker-1"), at=5.0)
 
     decision = world.look(succeeded("worker-0"), crashed("worker-1"), at=10.0)
@@ -190,7 +192,7 @@ def test_a_gang_forgets_who_was_done_with_the_last_attempt() -> None:
 
 
 def test_a_gang_counts_its_attempts_losses_once_while_the_rest_falls() -> None:
-    world = at_work(workers(3, unit=Unit.GANG))
+    world = at_work(workers(3, unit=RestartScope.GANG))
     world.look(crashed("worker-0"), running("worker-1"), running("worker-2"), at=10.0)
 
     world.look(crashed("worker-1"), stopping("worker-2"), at=11.0)
@@ -203,7 +205,7 @@ def test_independent_replicas_that_are_done_stay_done_over_every_attempt() -> No
     job = build.job(
         Kind.BATCH,
         build.role("Pod", restart=Restart.RECREATE),
-        unit=Unit.GANG,
+        unit=RestartScope.GANG,
         options={"parallelism": 2, "completions": 2},
     )
     world = World(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bireme.model.decisions import Start
-from bireme.model.job import Unit
+from bireme.model.job import RestartScope
 from bireme.model.status import Retry
 from tests.unit.core.world import (
     at_work,
@@ -45,8 +45,8 @@ def test_an_evicted_replica_is_replaced_at_once_however_often_it_failed() -> Non
 
 
 @pytest.mark.parametrize(("lived", "failures"), [(599.0, 4), (600.0, 1)])
-@pytest.mark.parametrize("unit", Unit)
-def test_ten_healthy_minutes_set_a_back_off_back(unit: Unit, lived: float, failures: int) -> None:
+@pytest.mark.parametrize("unit", RestartScope)
+def test_ten_healthy_minutes_set_a_back_off_back(unit: RestartScope, lived: float, failures: int) -> None:
     world = at_work(workers(2, unit=unit))
     for crash in range(3):
         attempt = world.status.attempt
@@ -77,7 +77,7 @@ def test_each_replica_has_a_back_off_of_its_own() -> None:
 
 
 def test_a_gang_waits_as_a_whole() -> None:
-    world = at_work(workers(2, unit=Unit.GANG))
+    world = at_work(workers(2, unit=RestartScope.GANG))
     world.look(crashed("worker-0"), running("worker-1"), at=10.0)
     world.look(running("worker-0", attempt=1), running("worker-1", attempt=1), at=11.0)
     world.look(crashed("worker-0", attempt=1), running("worker-1", attempt=1), at=20.0)
@@ -93,7 +93,7 @@ def test_a_gang_waits_as_a_whole() -> None:
 
 
 def test_an_evicted_gang_starts_at_once() -> None:
-    world = at_work(workers(2, unit=Unit.GANG))
+    world = at_work(workers(2, unit=RestartScope.GANG))
     for attempt in range(3):
         world.look(crashed("worker-0", attempt=attempt), running("worker-1", attempt=attempt), at=10.0)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from bireme.model.job import Job, Restart, RunPolicy, Unit
+from bireme.model.job import Job, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Replica, Told
 from bireme.model.status import Blame, Phase, Progress, Status
 from tests.unit.core.world import World, at_work, crashed, evicted, running, succeeded, workers
@@ -18,7 +18,7 @@ PEER = Told("RuntimeError", "Connection closed by peer", "train.py:9", time=4.0)
 
 
 def gang(limit: int | None = 3) -> Job:
-    return workers(2, Restart.NEVER, unit=Unit.GANG, policy=RunPolicy(backoff_limit=limit))
+    return workers(2, Restart.NEVER, unit=RestartScope.GANG, policy=RunPolicy(backoff_limit=limit))
 
 
 def fell(name: str, told: Told, attempt: int = 0, code: int = 1) -> Replica:
@@ -170,7 +170,7 @@ def test_who_raised_an_error_is_to_blame_and_not_whom_it_took_along() -> None:
 
 
 def test_a_success_beside_an_error_that_cannot_change_is_a_success() -> None:
-    world = World(workers(1, unit=Unit.GANG))
+    world = World(workers(1, unit=RestartScope.GANG))
     world.look(running("worker-0"))
 
     world.look(succeeded("worker-0"), fell("worker-1", SYNTAX), at=10.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bireme.model.decisions import Admit, Stop
-from bireme.model.job import Restart, RunPolicy, Unit
+from bireme.model.job import Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Told
 from bireme.model.status import ConditionType, Phase
 from tests.unit.core.world import (
@@ -19,7 +19,7 @@ from tests.unit.core.world import (
     workers,
 )
 
-GANG = workers(2, Restart.NEVER, unit=Unit.GANG, policy=RunPolicy(backoff_limit=0))
+GANG = workers(2, Restart.NEVER, unit=RestartScope.GANG, policy=RunPolicy(backoff_limit=0))
 BOTH = (running("worker-0"), running("worker-1"))
 
 
@@ -114,7 +114,7 @@ def test_replicas_that_are_restarted_one_by_one_are_joined_by_more() -> None:
 
 
 def test_an_error_at_the_old_size_is_not_the_first_of_two_at_the_new_one() -> None:
-    world = at_work(workers(2, Restart.NEVER, unit=Unit.GANG, policy=RunPolicy(backoff_limit=3)))
+    world = at_work(workers(2, Restart.NEVER, unit=RestartScope.GANG, policy=RunPolicy(backoff_limit=3)))
     told = Told("ValueError", "batch does not divide", "train.py:3")
     world.look(replace(crashed("worker-1"), told=told), running("worker-0"), at=10.0)
     world.look(at=10.0)

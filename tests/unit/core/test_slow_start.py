@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bireme.core.replicas import slow_start
 from bireme.core.replicas.slow_start import MOST_AT_ONCE, MOST_OF_A_STEP
-from bireme.model.job import Unit
+from bireme.model.job import RestartScope
 from bireme.model.replicas import Fault
 from bireme.model.status import Refusal, Retry
 from tests.unit.core.world import World, crashed, running, starts, workers
@@ -119,7 +119,7 @@ def test_room_for_another_replica_is_room_for_all_if_the_refused_one_may_not_sta
 
 
 def test_a_new_attempt_of_the_gang_is_not_held_up_by_a_refusal_of_the_last() -> None:
-    world = World(workers(3, unit=Unit.GANG))
+    world = World(workers(3, unit=RestartScope.GANG))
     world.look()
     world.look(running("worker-0"), at=1.0, faults=(refused(1),))
     world.look(crashed("worker-0"), at=1.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bireme.model.decisions import Abandon, Event, EventType, Release, Start, Stop
-from bireme.model.job import CleanPods, Job, Kind, Restart, RunPolicy, Unit
+from bireme.model.job import CleanPods, Job, Kind, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import ReplicaPhase, Waiting
 from bireme.model.status import ConditionType, Counts, Phase
 from tests.unit import build
@@ -209,7 +209,7 @@ def test_a_deadline_counts_from_the_resumption_and_not_while_suspended() -> None
 
 
 def test_resuming_forgets_back_offs_and_keeps_budgets() -> None:
-    world = World(workers(2, unit=Unit.GANG))
+    world = World(workers(2, unit=RestartScope.GANG))
     for attempt in range(3):
         world.look(crashed("worker-0", attempt=attempt), running("worker-1", attempt=attempt))
     world.suspend()

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from bireme.model.decisions import Abandon, Event, EventType, Start, Stop
-from bireme.model.job import Kind, Restart, RunPolicy, Unit
+from bireme.model.job import Kind, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Address, Addresses, Granted
 from bireme.model.status import Phase
 from tests.unit import build
@@ -190,7 +190,7 @@ def test_scaling_down_removes_the_highest_numbers_and_counts_no_loss() -> None:
 
 
 def test_a_gang_is_scaled_without_a_new_attempt() -> None:
-    world = World(workers(3, unit=Unit.GANG))
+    world = World(workers(3, unit=RestartScope.GANG))
     world.look(*(running(f"worker-{index}") for index in range(3)))
     world.scale("worker", 2)
 
@@ -216,7 +216,7 @@ def test_one_that_was_scaled_away_comes_back_after_it_is_gone() -> None:
 
 
 def test_survivors_of_a_lost_gang_are_killed_at_once() -> None:
-    world = World(workers(2, unit=Unit.GANG))
+    world = World(workers(2, unit=RestartScope.GANG))
     world.look(running("worker-0"), running("worker-1"))
 
     decision = world.look(crashed("worker-0"), running("worker-1"), at=1.0)
@@ -237,7 +237,7 @@ def test_a_failed_replica_is_cleared_away_with_its_own_grace() -> None:
 
 
 def test_an_attempt_after_one_that_nobody_could_end_has_a_rendezvous_of_its_own() -> None:
-    world = World(workers(2, unit=Unit.GANG))
+    world = World(workers(2, unit=RestartScope.GANG))
     world.look(running("worker-0"), running("worker-1"))
     world.look(running("worker-0"), stopping("worker-1"), at=1.0)
 
@@ -247,7 +247,7 @@ def test_an_attempt_after_one_that_nobody_could_end_has_a_rendezvous_of_its_own(
 
 
 def test_an_attempt_after_one_that_was_seen_gone_keeps_its_ports() -> None:
-    world = World(workers(2, unit=Unit.GANG))
+    world = World(workers(2, unit=RestartScope.GANG))
     world.look(running("worker-0"), running("worker-1"))
     world.look(crashed("worker-0"), running("worker-1"), at=1.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bireme.model.decisions import Admit, Demand
-from bireme.model.job import Kind, Restart, Unit
+from bireme.model.job import Kind, Restart, RestartScope
 from bireme.model.pods import Resources
 from bireme.model.replicas import Granted, Waiting
 from bireme.model.status import Phase
@@ -61,7 +61,7 @@ def test_a_job_starts_as_soon_as_it_is_admitted() -> None:
 
 
 def test_an_admission_of_another_attempt_is_none() -> None:
-    world = busy(unit=Unit.GANG)
+    world = busy(unit=RestartScope.GANG)
     world.look(running("worker-0"), running("worker-1"))
     world.look(crashed("worker-0"), running("worker-1"), at=1.0)
 
@@ -71,7 +71,7 @@ def test_an_admission_of_another_attempt_is_none() -> None:
 
 
 def test_a_gang_that_is_admitted_in_part_does_not_start() -> None:
-    world = busy(unit=Unit.GANG)
+    world = busy(unit=RestartScope.GANG)
 
     decision = world.look(admission=Granted(0, frozenset({"mnist-worker-0"})))
 
@@ -186,7 +186,7 @@ def test_a_replica_starts_although_there_is_no_room_for_another_who_is_wanted_ag
 
 
 def test_a_gang_starts_nobody_without_the_resources_of_one_who_leaves_and_is_wanted_again() -> None:
-    world = busy(3, unit=Unit.GANG)
+    world = busy(3, unit=RestartScope.GANG)
     three = running("worker-0"), running("worker-1"), running("worker-2")
     world.look(*three)
     world.scale("worker", 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.model.job import Unit
+from bireme.model.job import RestartScope
 from bireme.model.replicas import Fault
 from bireme.model.status import ConditionType, Refusal, Retry
 from tests.unit.core.world import (
@@ -69,7 +69,7 @@ def test_a_fault_that_stays_until_the_next_try_is_tried_again_ever_more_rarely()
 
 
 def test_a_fault_does_not_cut_the_back_off_of_its_gang_short() -> None:
-    world = World(workers(2, unit=Unit.GANG))
+    world = World(workers(2, unit=RestartScope.GANG))
     for attempt in range(5):
         world.look(crashed("worker-0", attempt=attempt), running("worker-1", attempt=attempt), at=10.0)
     assert world.status.retries == {"": Retry(5, 18.0)}

@@ -6,7 +6,7 @@ import pytest
 
 from bireme.core.replicas import wiring
 from bireme.model.decisions import Demand, Start
-from bireme.model.job import Job, Kind, Member, Restart, Unit
+from bireme.model.job import Job, Kind, ReplicaId, Restart, RestartScope
 from bireme.model.pods import Container, EnvVar, FieldRef, Resources
 from bireme.model.replicas import Address, Addresses
 from tests.unit import build
@@ -27,7 +27,7 @@ def job(
     others: tuple[Container, ...] = (),
     init: tuple[Container, ...] = (),
     restart: Restart = Restart.NEVER,
-    unit: Unit = Unit.REPLICA,
+    unit: RestartScope = RestartScope.REPLICA,
 ) -> Job:
     """A master and two workers that run `train` with these arguments."""
     main = Container("main", command=("train", *args[:1]), args=args, env=env, ports=PORT)
@@ -67,7 +67,7 @@ def test_a_start_says_who_is_started() -> None:
 )
 def test_which_policies_restart_in_place(restart: Restart, in_place: bool, always: bool) -> None:
     alone = started(job(restart=restart))
-    in_gang = started(job(restart=restart, unit=Unit.GANG))
+    in_gang = started(job(restart=restart, unit=RestartScope.GANG))
 
     assert (alone.restarts_in_place, alone.restarts_always) == (in_place, always)
     assert (in_gang.restarts_in_place, in_gang.restarts_always) == (False, False)
@@ -207,4 +207,4 @@ def test_who_is_done_needs_at_most_its_address() -> None:
 
 def test_a_member_of_a_role_that_is_not_declared_is_our_own_mistake() -> None:
     with pytest.raises(AssertionError, match="mnist-ps-0 has a role that its job does not declare"):
-        wiring.role_of(job(), Member("mnist-ps-0", "ps", 0))
+        wiring.role_of(job(), ReplicaId("mnist-ps-0", "ps", 0))

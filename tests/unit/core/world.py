@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from bireme.core.reconcile import reconcile
 from bireme.model.decisions import Action, Decision, Start, Stop
-from bireme.model.job import Job, Kind, Restart, RunPolicy, Unit, members
+from bireme.model.job import Job, Kind, Restart, RestartScope, RunPolicy, replica_ids
 from bireme.model.pods import Resources
 from bireme.model.replicas import (
     Admission,
@@ -28,7 +28,7 @@ def workers(
     count: int = 2,
     restart: Restart = Restart.ON_FAILURE,
     *,
-    unit: Unit = Unit.REPLICA,
+    unit: RestartScope = RestartScope.REPLICA,
     policy: RunPolicy | None = None,
 ) -> Job:
     """A PyTorchJob of workers alone: it has succeeded when all of them have."""
@@ -139,7 +139,7 @@ def at_work(job: Job) -> World:
 ONE_CPU = Resources(cpu=1000)
 
 
-def busy(count: int = 2, unit: Unit = Unit.REPLICA) -> World:
+def busy(count: int = 2, unit: RestartScope = RestartScope.REPLICA) -> World:
     """A job whose workers have a port and claim a cpu each."""
     one = build.container("train", ports={"pytorchjob-port": 23456}, requests=ONE_CPU)
     role = build.role("Worker", count, one, restart=Restart.ON_FAILURE)
@@ -147,7 +147,7 @@ def busy(count: int = 2, unit: Unit = Unit.REPLICA) -> World:
 
 
 def granted(job: Job, attempt: int = 0) -> Granted:
-    return Granted(attempt, frozenset(member.name for member in members(job)))
+    return Granted(attempt, frozenset(member.name for member in replica_ids(job)))
 
 
 def starts(decision: Decision) -> list[str]:

@@ -181,4 +181,4 @@ def test_problems(given: Job, problems: list[tuple[str, str]]) -> None:
 def test_the_first_pod_leads() -> None:
     given = pods(2, 2)
 
-    assert [batch.leads(given, declared(given, "pod"), index) for index in range(2)] == [True, False]
+    assert [batch.is_leader(given, declared(given, "pod"), index) for index in range(2)] == [True, False]

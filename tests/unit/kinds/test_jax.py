@@ -57,4 +57,4 @@ def test_outcome(seen: Tally, verdict: Verdict) -> None:
 
 
 def test_the_first_worker_leads() -> None:
-    assert [jax.leads(JOB, declared(JOB, "worker"), index) for index in range(2)] == [True, False]
+    assert [jax.is_leader(JOB, declared(JOB, "worker"), index) for index in range(2)] == [True, False]

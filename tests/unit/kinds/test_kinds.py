@@ -8,7 +8,7 @@ from tests.unit.build import CLUSTER, book, job, place, role, tally
 
 from bireme import kinds
 from bireme.kinds.contract import Injects, KindModule, Undecided
-from bireme.model.job import Job, Kind, Naming, Restart, Role, member_name, members
+from bireme.model.job import Job, Kind, Naming, Restart, Role, member_name, replica_ids
 
 # What manifests rely on, one line for each kind and version.
 TABLE = """
@@ -104,7 +104,7 @@ def test_only_known_roles_are_waited_for_and_files_are_unique(kind: Kind) -> Non
 def test_wiring_names_each_variable_once_here_and_there(kind: Kind) -> None:
     given = smallest(kind)
 
-    for one in members(given):
+    for one in replica_ids(given):
         for addresses in (CLUSTER, book(given)):
             wired = kinds.module(kind).wire(place(given, one.role, one.index, addresses))
             names = [variable.name for variable in wired]
@@ -115,7 +115,7 @@ def test_wiring_names_each_variable_once_here_and_there(kind: Kind) -> None:
 def test_no_cluster_name_is_left_in_the_environment_here(kind: Kind) -> None:
     given = smallest(kind)
 
-    for one in members(given):
+    for one in replica_ids(given):
         wired = kinds.module(kind).wire(place(given, one.role, one.index, book(given)))
         assert not [value for value in wired if "-worker-" in value.value or "-master-" in value.value]
 
@@ -125,8 +125,8 @@ def test_everyone_is_wanted_at_first_and_idles_only_in_mpi(kind: Kind) -> None:
     given = smallest(kind)
     module = kinds.module(kind)
 
-    assert set(module.wanted(given, frozenset())) == set(members(given))
-    assert any(module.idles(given, one) for one in given.roles) is (kind is Kind.MPI)
+    assert set(module.wanted(given, frozenset())) == set(replica_ids(given))
+    assert any(module.is_placeholder(given, one) for one in given.roles) is (kind is Kind.MPI)
 
 
 def test_names_follow_the_naming_of_the_role() -> None:

@@ -154,13 +154,13 @@ def test_a_worker_with_nothing_to_run_or_an_ssh_server_idles(
 ) -> None:
     given = ring(api_version, program)
 
-    assert mpi.idles(given, declared(given, "worker")) is idle
+    assert mpi.is_placeholder(given, declared(given, "worker")) is idle
 
 
 def test_a_launcher_never_idles() -> None:
     given = ring(V1)
 
-    assert not mpi.idles(given, declared(given, "launcher"))
+    assert not mpi.is_placeholder(given, declared(given, "launcher"))
 
 
 @pytest.mark.parametrize("api_version", VERSIONS)
@@ -191,8 +191,8 @@ def test_a_launcher_without_workers_starts_at_once(workers: tuple[Role, ...]) ->
 def test_the_launcher_leads() -> None:
     given = ring(V1)
 
-    assert mpi.leads(given, declared(given, "launcher"), 0)
-    assert not mpi.leads(given, declared(given, "worker"), 0)
+    assert mpi.is_leader(given, declared(given, "launcher"), 0)
+    assert not mpi.is_leader(given, declared(given, "worker"), 0)
 
 
 # Outcome.

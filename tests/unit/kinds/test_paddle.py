@@ -145,5 +145,5 @@ def test_a_job_without_elastic_policy_gets_none() -> None:
 
 
 def test_only_masters_lead() -> None:
-    assert paddle.leads(SERVERS, declared(SERVERS, "master"), 0)
-    assert not paddle.leads(COLLECTIVE, declared(COLLECTIVE, "worker"), 0)
+    assert paddle.is_leader(SERVERS, declared(SERVERS, "master"), 0)
+    assert not paddle.is_leader(COLLECTIVE, declared(COLLECTIVE, "worker"), 0)

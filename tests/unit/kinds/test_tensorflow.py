@@ -183,7 +183,7 @@ def test_the_chief_leads_and_without_one_the_first_worker(given: Job, leaders: l
         f"{one.name}-{index}"
         for one in given.roles
         for index in range(one.replicas)
-        if tensorflow.leads(given, one, index)
+        if tensorflow.is_leader(given, one, index)
     ]
 
     assert leading == leaders

@@ -6,13 +6,13 @@ import pytest
 from tests.unit import build
 
 from bireme import kinds
-from bireme.kinds.contract import Failed, Place
+from bireme.kinds.contract import Failed, ReplicaContext
 from bireme.model.job import Kind, RunPolicy
 from bireme.model.replicas import Address, Addresses
 from bireme.model.status import Counts
 
 
-def values(place: Place) -> dict[str, str]:
+def values(place: ReplicaContext) -> dict[str, str]:
     return {one.name: one.value for one in kinds.module(place.job.kind).wire(place)}
 
 

@@ -110,5 +110,5 @@ def test_there_must_be_one_master(given: Job, problems: list[tuple[str, str]]) -
 
 
 def test_only_the_master_leads() -> None:
-    assert xgboost.leads(JOB, declared(JOB, "master"), 0)
-    assert not xgboost.leads(JOB, declared(JOB, "worker"), 0)
+    assert xgboost.is_leader(JOB, declared(JOB, "master"), 0)
+    assert not xgboost.is_leader(JOB, declared(JOB, "worker"), 0)

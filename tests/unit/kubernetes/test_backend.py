@@ -14,7 +14,7 @@ from bireme.backends.kubernetes.gang_admission import Gangs
 from bireme.backends.kubernetes.objects import mpi_objects
 from bireme.backends.kubernetes.objects.api_types import Meta, OwnerReference, Pod, PodGroup, PodStatus
 from bireme.backends.kubernetes.objects.labels import JOB_NAME, MPI_ROLE_TYPE
-from bireme.backends.kubernetes.owned_objects import Belongings, make
+from bireme.backends.kubernetes.owned_objects import OwnedObjects, make
 from bireme.model.decisions import File
 from bireme.model.replicas import Fault, Observation
 from bireme.model.status import Status
@@ -164,7 +164,7 @@ def test_rights_that_are_gone_already_are_not_taken_back_again() -> None:
     nothing = mpi_objects.launcher_role(made.job, ())
     server.put(ROLE, owner="job-uid", rules=None)
 
-    asked(server, lambda api: Belongings(api).withdraw(made.job, nothing, thoroughly=True))
+    asked(server, lambda api: OwnedObjects(api).withdraw(made.job, nothing, thoroughly=True))
 
     assert server.asked == ["GET roles/mnist-launcher"]
 
@@ -174,7 +174,7 @@ def test_rights_that_an_operator_before_us_left_are_taken_back() -> None:
     server.put(ROLE, owner="job-uid", rules=mpi_objects.launcher_role(made.job, ["mnist-worker-0"])["rules"])
     nothing = mpi_objects.launcher_role(made.job, ())
 
-    asked(server, lambda api: Belongings(api).withdraw(made.job, nothing, thoroughly=True))
+    asked(server, lambda api: OwnedObjects(api).withdraw(made.job, nothing, thoroughly=True))
 
     assert server.objects[ROLE]["rules"] == []
 

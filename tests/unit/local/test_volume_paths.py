@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bireme.backends.local.processes import NotStarted
-from bireme.backends.local.programs import Placed, Site, compose
+from bireme.backends.local.programs import Allocation, RunEnvironment, compose
 from bireme.model.decisions import Start
 from bireme.model.pods import Claim, Container, EmptyDir, Mount, PodSpec, RefFiles, RefKind, Volume
 
@@ -19,8 +19,10 @@ def composed(folder: Path, volume: Volume, sub_path: str = "") -> None:
     pod = PodSpec((container,), volumes=(volume,))
     start = Start("job-worker-0", "worker", 0, 0, pod, False, main="main")
     references = {(RefKind.CONFIG_MAP, "settings"): {"../../out": "bad", "good": "1"}}
-    site = Site("job", "default", folder / "run", str(folder), {}, "python", references, folder / "claims")
-    compose(site, Placed(start, "uid"), container, ())
+    site = RunEnvironment(
+        "job", "default", folder / "run", str(folder), {}, "python", references, folder / "claims"
+    )
+    compose(site, Allocation(start, "uid"), container, ())
 
 
 def refused(folder: Path, volume: Volume, sub_path: str = "") -> None:

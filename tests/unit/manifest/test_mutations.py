@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bireme.errors import BadManifest
 from bireme.manifest.rendering import render
 from bireme.manifest.text.source import read_text
-from bireme.model.job import members
+from bireme.model.job import replica_ids
 from tests.unit.manifest.samples import EVERY, outcome, reading
 
 EXAMPLES = 300
@@ -151,7 +151,7 @@ def check(text: str) -> None:
     else:
         for each in found.jobs:
             assert all(
-                len(member.name) <= 63 for member, _ in zip(members(each.job), range(100), strict=False)
+                len(member.name) <= 63 for member, _ in zip(replica_ids(each.job), range(100), strict=False)
             )
             assert reading(render(each)).jobs[0].job == each.job
     assert time.perf_counter() - begin < LONGEST

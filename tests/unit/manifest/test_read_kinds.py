@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from bireme.manifest.text.source import read_text
-from bireme.model.job import CleanPods, Kind, Naming, Restart, RunPolicy, Scheduling, Unit, members
+from bireme.model.job import (
+    CleanPods,
+    Kind,
+    Naming,
+    Restart,
+    RestartScope,
+    RunPolicy,
+    Scheduling,
+    replica_ids,
+)
 from bireme.model.pods import Claim, Mount, Resources, Volume
 from tests.unit.manifest.samples import (
     DEPLOYMENT,
@@ -32,7 +41,7 @@ from tests.unit.manifest.samples import (
 
 
 def names(text: str) -> list[str]:
-    return [member.name for member in members(job_of(text))]
+    return [member.name for member in replica_ids(job_of(text))]
 
 
 # --- Manifests that people wrote --------------------------------------------------------------------------
@@ -138,7 +147,7 @@ def test_a_pytorchjob_in_full() -> None:
     assert (master.type, master.replicas, master.restart) == ("Master", 1, Restart.ON_FAILURE)
     assert (worker.type, worker.replicas, worker.restart) == ("Worker", 3, Restart.EXIT_CODE)
     assert master.container.ports == {"pytorchjob-port": 23456}
-    assert job.unit is Unit.GANG
+    assert job.unit is RestartScope.GANG
     assert job.torchrun_environment
     assert job.options["nprocPerNode"] == "2"
     assert job.policy == RunPolicy(
@@ -166,7 +175,7 @@ spec:
     job = job_of(text)
 
     assert job.namespace == "team-a"
-    assert job.unit is Unit.REPLICA
+    assert job.unit is RestartScope.REPLICA
     assert not job.torchrun_environment
     assert job.policy == RunPolicy()
     assert job.options["nprocPerNode"] == "auto"

@@ -7,7 +7,7 @@ import pytest
 from bireme.errors import BadInput
 from bireme.manifest import short_form
 from bireme.manifest.read import from_manifest
-from bireme.model.job import CleanPods, Job, Kind, Restart, Unit
+from bireme.model.job import CleanPods, Job, Kind, Restart, RestartScope
 from bireme.model.pods import EnvVar, Resources
 from tests.unit.manifest.samples import job_of, reading, refusal, warnings
 
@@ -19,7 +19,7 @@ def test_the_shortest_form() -> None:
     assert found.script == "train.py"
     assert (job.kind, job.name, job.total) == (Kind.PYTORCH, "train", 1)
     assert [role.type for role in job.roles] == ["Master"]
-    assert job.unit is Unit.GANG
+    assert job.unit is RestartScope.GANG
     assert job.torchrun_environment
     assert job.policy.backoff_limit == 3
     assert job.policy.clean_pods is CleanPods.RUNNING
@@ -86,7 +86,7 @@ def test_every_kind_can_be_chosen(kind: Kind, roles: dict[str, int]) -> None:
 
     assert job.kind is kind
     assert {role.name: role.replicas for role in job.roles} == roles
-    assert job.unit is (Unit.REPLICA if kind is Kind.BATCH else Unit.GANG)
+    assert job.unit is (RestartScope.REPLICA if kind is Kind.BATCH else RestartScope.GANG)
     assert job.torchrun_environment == (kind is Kind.PYTORCH)
     assert job.policy.backoff_limit == 3
     assert warnings(text) == []

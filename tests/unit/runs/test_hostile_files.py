@@ -14,7 +14,7 @@ import pytest
 
 from bireme import errors
 from bireme.backends.local.warm.zygote_files import Lesson
-from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.runs import directory
 from bireme.runs.journal import Journal
 from bireme.runs.ledger import Ledger
@@ -111,7 +111,7 @@ def test_a_log_without_an_end_of_line_takes_little_memory(tmp_path: Path) -> Non
 def test_records_and_small_files_that_are_no_plain_files_count_as_empty(
     tmp_path: Path, put: Callable[[Path], None]
 ) -> None:
-    stable = Stable(tmp_path)
+    stable = ZygotePool(tmp_path)
     stable.learn("python", "train.py", Lesson(("torch",)))
     (lesson,) = tmp_path.glob("zygotes/lessons/*")
     lesson.unlink()

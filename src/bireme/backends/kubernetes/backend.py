@@ -20,10 +20,10 @@ from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
 from bireme.backends.kubernetes.objects.labels import JOB_NAME, written
 from bireme.backends.kubernetes.observe import pod_status
 from bireme.backends.kubernetes.observe.pod_index import ENDED, PodIndex, owner
-from bireme.backends.kubernetes.owned_objects import Belongings, foreign, unwatched
+from bireme.backends.kubernetes.owned_objects import OwnedObjects, foreign, unwatched
 from bireme.backends.kubernetes.request_turns import Pacer, Turns
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
-from bireme.model.job import Job, Kind, Unit, members
+from bireme.model.job import Job, Kind, RestartScope, replica_ids
 from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Replica
 from bireme.model.status import Phase, Status
 from bireme.model.stored import Stored
@@ -71,7 +71,7 @@ class ClusterBackend:
         self._api, self._pods, self._nodes = api, pods, nodes
         self._templates, self._look_at, self._clock = templates, look_at, clock
         self._settings = settings
-        self._belongings = Belongings(api)
+        self._belongings = OwnedObjects(api)
         self._gangs = Gangs(api, settings.gang_scheduler, groups)
         self._faults: dict[str, dict[str, Fault]] = {}
         self._lacks: dict[str, Fault] = {}
@@ -115,7 +115,7 @@ class ClusterBackend:
         if job is None:
             return  # It was deleted since it was seen.
         self._files[key] = files
-        await self._support(key, job, next(one.name for one in members(job)))
+        await self._support(key, job, next(one.name for one in replica_ids(job)))
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
         removals = [one for one in actions if isinstance(one, Stop | Abandon)]
@@ -135,7 +135,7 @@ class ClusterBackend:
     def _current_faults(self, key: str, job: Job, replicas: list[Replica]) -> tuple[Fault, ...]:
         """What could not be made; a pod that is there was made after all, whatever its answer was."""
         faults = self._faults.get(key, {})
-        wanted = {one.name for one in members(job)} - {one.name for one in replicas} if faults else set()
+        wanted = {one.name for one in replica_ids(job)} - {one.name for one in replicas} if faults else set()
         for name in faults.keys() - wanted:
             del faults[name]
         lacks = self._lacks.get(key)
@@ -207,7 +207,7 @@ class ClusterBackend:
         over = status.phase.is_final or job.policy.suspend
         if over and not self._gangs.holds(job) and not self._belongings.has_autoscaler(job):
             return None
-        names = frozenset(one.name for one in members(job))
+        names = frozenset(one.name for one in replica_ids(job))
         addresses = Addresses(domain=self._settings.domain, shift=status.fence)
         granted = Granted(status.attempt, names, addresses, together=bool(self._settings.gang_scheduler))
         return granted if over else self._gangs.admission(job, granted)
@@ -247,7 +247,7 @@ class ClusterBackend:
         try:
             news = await self._gangs.form(job, templates)
         except ApiError as error:
-            self._lacks[key] = _fault(next(one.name for one in members(job)), error)
+            self._lacks[key] = _fault(next(one.name for one in replica_ids(job)), error)
             return
         if news:
             self._lacks.pop(key, None)
@@ -343,8 +343,8 @@ class ClusterBackend:
         A gang comes and goes as a whole, so the address holds for as long as the replica that is told of it;
         DNS would still give the last attempt's for seconds.
         """
-        meeting = kinds.module(job.kind).meets_at(job)
-        if job.unit is not Unit.GANG or not meeting:
+        meeting = kinds.module(job.kind).rendezvous_replica(job)
+        if job.unit is not RestartScope.GANG or not meeting:
             return {}
         for pod in self.index.of_job(job.uid):
             one = self._replica(pod, self._clock())

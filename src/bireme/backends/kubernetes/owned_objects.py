@@ -37,7 +37,7 @@ class _Role(msgspec.Struct, frozen=True):
     rules: list[Any] | None = None  # Any: they are only compared
 
 
-class Belongings:
+class OwnedObjects:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._services: dict[str, dict[str, str]] = {}

@@ -19,7 +19,7 @@ from bireme.backends.local.journal_entries import Began, Entry, Gone, Known
 from bireme.backends.local.launch import Launcher
 from bireme.backends.local.mpi_agent import AgentServer
 from bireme.backends.local.processes import Program
-from bireme.backends.local.programs import LOOPBACK, Placed, Site
+from bireme.backends.local.programs import LOOPBACK, Allocation, RunEnvironment
 from bireme.backends.local.replica import ReplicaRun
 from bireme.backends.local.replica_reports import Telling
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
@@ -50,7 +50,7 @@ class LocalBackend:
     def __init__(
         self,
         run: RunDirectory,
-        site: Site,
+        site: RunEnvironment,
         ledger: Ledger,
         launcher: Launcher,
         cgroups: Cgroups | None,
@@ -200,7 +200,7 @@ class LocalBackend:
         began = Began(uid, action.replica, action.role, action.index, action.attempt, time.time())
         if not self.journal.precede(began):
             return  # it is still missing at the next look, and started then
-        placed = Placed(action, uid, self._devices(job, action))
+        placed = Allocation(action, uid, self._devices(job, action))
         run = ReplicaRun(placed, self._site, self._launcher, self._cgroups, self.journal, self._changed)
         self._runs[action.replica] = run
         self._began[uid] = began.at

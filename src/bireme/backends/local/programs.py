@@ -31,7 +31,7 @@ _WEAK = {"GLOO_SOCKET_IFNAME": "lo0" if os.uname().sysname == "Darwin" else "lo"
 """Ranks on one machine talk over loopback, whatever its other interfaces are; the user may say otherwise."""
 
 
-class Site(Struct, frozen=True):
+class RunEnvironment(Struct, frozen=True):
     """What this machine supplies to the replicas of one run in place of an image and a cluster."""
 
     run: str
@@ -58,7 +58,7 @@ class Site(Struct, frozen=True):
     """What the main container reads, where the user gave a job of one rank something to read."""
 
 
-class Placed(Struct, frozen=True):
+class Allocation(Struct, frozen=True):
     """What one replica was granted: its uid and its devices."""
 
     start: Start
@@ -67,7 +67,9 @@ class Placed(Struct, frozen=True):
     """Ids of its GPUs; None when it asked for none and may see what there is."""
 
 
-def compose(site: Site, placed: Placed, container: Container, cgroups: tuple[str, ...]) -> Program:
+def compose(
+    site: RunEnvironment, placed: Allocation, container: Container, cgroups: tuple[str, ...]
+) -> Program:
     """Put a container's program together; raises podenv.Unresolved for a value that nobody supplies."""
     start = placed.start
     volumes = {one.name: one for one in start.pod.volumes}
@@ -111,7 +113,7 @@ def compose(site: Site, placed: Placed, container: Container, cgroups: tuple[str
     )
 
 
-def volume_folder(site: Site, placed: Placed, volume: Volume) -> Path:
+def volume_folder(site: RunEnvironment, placed: Allocation, volume: Volume) -> Path:
     """The folder that stands for a volume here; made if absent."""
     match volume.source:
         case HostPath(path):
@@ -128,7 +130,7 @@ def volume_folder(site: Site, placed: Placed, volume: Volume) -> Path:
             return _ref_files(site, placed, volume.name, volume.source)
 
 
-def _inherited(site: Site, placed: Placed) -> dict[str, str]:
+def _inherited(site: RunEnvironment, placed: Allocation) -> dict[str, str]:
     values = dict(site.environment)
     start = placed.start
     # `python` in a shell line must be the same interpreter as `python` in a command.
@@ -156,7 +158,7 @@ def _inherited(site: Site, placed: Placed) -> dict[str, str]:
     return values
 
 
-def _mounted(site: Site, placed: Placed, mount: Mount, volume: Volume) -> tuple[str, str, bool]:
+def _mounted(site: RunEnvironment, placed: Allocation, mount: Mount, volume: Volume) -> tuple[str, str, bool]:
     folder = volume_folder(site, placed, volume)
     is_part = bool(mount.sub_path) and os.path.normpath(mount.sub_path) != os.curdir
     source = _within(folder, mount.sub_path) if is_part else folder
@@ -166,7 +168,7 @@ def _mounted(site: Site, placed: Placed, mount: Mount, volume: Volume) -> tuple[
     return str(source.absolute()), mount.path, read_only
 
 
-def _ref_files(site: Site, placed: Placed, name: str, source: RefFiles) -> Path:
+def _ref_files(site: RunEnvironment, placed: Allocation, name: str, source: RefFiles) -> Path:
     keys = site.references.get((source.kind, source.name))
     if keys is None and not source.optional:
         raise container_env.Unresolved(f"{source.kind} {source.name} (volume {name})")
@@ -188,7 +190,7 @@ def _within(folder: Path, name: str) -> Path:
     return path
 
 
-def _executable(site: Site, word: str, environment: Mapping[str, str]) -> str:
+def _executable(site: RunEnvironment, word: str, environment: Mapping[str, str]) -> str:
     if is_python(word) and os.path.basename(word) == word:
         return site.python
     if "/" in word:

@@ -16,9 +16,9 @@ from bireme.backends.local.journal_entries import Ended, Entry, Gone, Over, Ran
 from bireme.backends.local.launch import Launcher
 from bireme.backends.local.log_pump import Pump, Sink, drain
 from bireme.backends.local.processes import NotStarted, Output, Process, Program
-from bireme.backends.local.programs import Placed, Site
+from bireme.backends.local.programs import Allocation, RunEnvironment
 from bireme.core.replicas import container_env, kubelet
-from bireme.core.replicas.kubelet import ContainerState, InPlace, Life
+from bireme.core.replicas.kubelet import ContainerState, InPlace, Lifecycle
 from bireme.model.pods import Container
 from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
@@ -40,8 +40,8 @@ class ReplicaRun:
 
     def __init__(
         self,
-        placed: Placed,
-        site: Site,
+        placed: Allocation,
+        site: RunEnvironment,
         launcher: Launcher,
         groups: Cgroups | None,
         journal: Backlog[Entry],
@@ -59,7 +59,7 @@ class ReplicaRun:
         self._states: dict[str, ContainerState] = {}
         self._running: dict[str, Process] = {}
         self._groups: dict[str, Group | None] = {}
-        self._life = Life(ReplicaPhase.PENDING)
+        self._life = Lifecycle(ReplicaPhase.PENDING)
         self._loss, self._reason, self._message = Loss.CRASH, "", ""
         self._stopping = False
         self._woken = asyncio.Event()

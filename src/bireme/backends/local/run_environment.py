@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bireme.backends.local.programs import Site
+from bireme.backends.local.programs import RunEnvironment
 from bireme.model.job import Job, Kind
 from bireme.model.pods import RefKind
 from bireme.runs.directory import RunDirectory
@@ -13,10 +13,10 @@ from bireme.runs.run_files import Context, References
 from bireme.runtime import linux
 
 
-def of(run: RunDirectory) -> Site:
+def of(run: RunDirectory) -> RunEnvironment:
     """Everything that the replicas of a run are given here."""
     context, job = run.context(), run.desired().job
-    return Site(
+    return RunEnvironment(
         run=f"{run.id}.{job.uid}",
         namespace=job.namespace,
         folder=run.path,

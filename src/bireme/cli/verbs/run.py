@@ -19,7 +19,7 @@ from bireme.manifest.problems import Complaints
 from bireme.sdk import submissions
 from bireme.sdk.backends import VARIABLE, Backend
 from bireme.sdk.client import JobHandle
-from bireme.sdk.submissions import Ordered, Scene, Script
+from bireme.sdk.submissions import Invocation, Script, SubmissionBatch
 from bireme.sdk.views import JobViews
 
 _WORDS = "bireme.cli.verbs.run.words"
@@ -169,7 +169,7 @@ def _refuse_cluster_words() -> None:
         )
 
 
-def _ordered(asked: Asked, scene: Scene, origin: dict[str, str], *, stdin: bool) -> Ordered:
+def _ordered(asked: Asked, scene: Invocation, origin: dict[str, str], *, stdin: bool) -> SubmissionBatch:
     given = override_options.given(
         env=asked.env, map=asked.map, volume=asked.volume, command=asked.command, python=asked.python
     )
@@ -238,10 +238,10 @@ def _refuse_script_words(asked: Asked) -> None:
         raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
 
 
-def _with_terminal(scene: Scene) -> Scene:
+def _with_terminal(scene: Invocation) -> Invocation:
     """Lets a single rank read what its user types: `input()`, `breakpoint()`."""
     name = terminal.terminal_name()
-    return Scene(scene.cwd, {**scene.environ, "BIREME_TERMINAL": name}) if name else scene
+    return Invocation(scene.cwd, {**scene.environ, "BIREME_TERMINAL": name}) if name else scene
 
 
 def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:

@@ -35,7 +35,7 @@ class ContainerState(Struct, frozen=True):
     """Ends in a row that ask for a back-off; a long healthy run sets them back."""
 
 
-class Life(Struct, frozen=True):
+class Lifecycle(Struct, frozen=True):
     """The next thing to do for a replica, and what to say of it."""
 
     phase: ReplicaPhase
@@ -48,7 +48,9 @@ class Life(Struct, frozen=True):
     exit_code: int | None = None
 
 
-def decide(pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], now: float) -> Life:
+def decide(
+    pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], now: float
+) -> Lifecycle:
     """Decide as a kubelet does: init containers one by one, then all others together."""
     steps = [_step(one, policy, states, now) for one in pod.containers]
     failed = _failed_init(pod, policy, states)
@@ -58,10 +60,10 @@ def decide(pod: PodSpec, policy: InPlace, main: str, states: dict[str, Container
     blocked = _initialise(pod, states, now)
     if blocked is not None:
         start = (blocked.name,) if blocked.start else ()
-        return Life(ReplicaPhase.PENDING, start=start, wake_at=blocked.wake_at, restarts=restarts)
+        return Lifecycle(ReplicaPhase.PENDING, start=start, wake_at=blocked.wake_at, restarts=restarts)
     steps += [_step(one, InPlace.ALWAYS, states, now) for one in pod.init_containers if one.sidecar]
     waits = [step.wake_at for step in steps if step.wake_at is not None]
-    return Life(
+    return Lifecycle(
         ReplicaPhase.RUNNING,
         start=tuple(step.name for step in steps if step.start),
         wake_at=min(waits, default=None),
@@ -104,14 +106,14 @@ class _Step(Struct, frozen=True):
 
 def _over(
     pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], failed_init: int | None
-) -> Life:
+) -> Lifecycle:
     """The end of a replica: only its sidecars may still run, and their end is no restart."""
     codes = [failed_init] if failed_init else [states[one.name].exit_code for one in pod.containers]
     first = next((code for code in codes if code), 0)
     sidecars = [one for one in pod.init_containers if one.sidecar]
     lasting = [one for one in sidecars if _state(one, states).running]
     stopped = sum(1 for one in sidecars if _state(one, states).ended and one not in lasting)
-    return Life(
+    return Lifecycle(
         ReplicaPhase.FAILED if first else ReplicaPhase.SUCCEEDED,
         stop=tuple(one.name for one in lasting),
         restarts=_restarts(pod, policy, states) - stopped,

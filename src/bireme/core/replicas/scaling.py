@@ -13,21 +13,21 @@ from bireme.core import conditions
 from bireme.core.restarts import retry_policy
 from bireme.core.suspend import next_attempt
 from bireme.model.decisions import Decision, Event, EventType, Start
-from bireme.model.job import Job, Unit
+from bireme.model.job import Job, RestartScope
 from bireme.model.status import ConditionType, Status
 
 
 def note(job: Job, decision: Decision) -> Decision:
     """The decision that remembers with which size the gang of this attempt began."""
     begins = any(isinstance(one, Start) for one in decision.actions)
-    if job.unit is not Unit.GANG or not begins or decision.status.scale:
+    if job.unit is not RestartScope.GANG or not begins or decision.status.scale:
         return decision
     return replace(decision, status=replace(decision.status, scale=_scale(job)))
 
 
 def is_changed(job: Job, status: Status) -> bool:
     """Whether the gang of this attempt began with another size than it should have, and is needed still."""
-    if job.unit is not Unit.GANG or not status.scale or status.scale == _scale(job):
+    if job.unit is not RestartScope.GANG or not status.scale or status.scale == _scale(job):
         return False
     wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
     return not all(one.name in status.done for one in wanted)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme.core.restarts import backoff
-from bireme.model.job import Member
+from bireme.model.job import ReplicaId
 from bireme.model.replicas import Fault
 from bireme.model.status import Refusal, Status
 
@@ -45,7 +45,7 @@ class Probing(Struct, frozen=True, tag="probing"):
 Pace = Free | Held | Probing
 
 
-def chosen(pace: Pace, due: Sequence[Member]) -> Sequence[Member]:
+def chosen(pace: Pace, due: Sequence[ReplicaId]) -> Sequence[ReplicaId]:
     """Which of the replicas that may start are started now."""
     match pace:
         case Free():
@@ -58,7 +58,7 @@ def chosen(pace: Pace, due: Sequence[Member]) -> Sequence[Member]:
             assert_never(pace)
 
 
-def next_turn(pace: Pace, due: Sequence[Member], now: float) -> float | None:
+def next_turn(pace: Pace, due: Sequence[ReplicaId], now: float) -> float | None:
     """When those follow who may start and are not chosen; None where that is nobody."""
     match pace:
         case Free():
@@ -85,7 +85,7 @@ def wait(failures: int) -> float:
 
 
 def note(
-    status: Status, faults: Sequence[Fault], missing: Sequence[Member], now: float
+    status: Status, faults: Sequence[Fault], missing: Sequence[ReplicaId], now: float
 ) -> tuple[Status, Pace]:
     """Remember that the place refused a start, or forget it when it took the one that it refused.
 
@@ -106,7 +106,7 @@ def note(
     return status, Held(refusal.not_before) if refusal.not_before > now else Probing(refusal)
 
 
-def try_again(status: Status, pace: Pace, due: Sequence[Member], now: float) -> Status:
+def try_again(status: Status, pace: Pace, due: Sequence[ReplicaId], now: float) -> Status:
     """Remember before a replica is tried alone which one it is, and that the next try is due later.
 
     Whichever is tried: once it is there, there is room for the others. To wait for the one that was refused
@@ -123,7 +123,7 @@ def _tried(refusal: Refusal, now: float) -> Refusal:
     return Refusal(refusal.replica, failures, now + wait(failures))
 
 
-def _first(faults: Sequence[Fault], missing: Sequence[Member]) -> Fault | None:
+def _first(faults: Sequence[Fault], missing: Sequence[ReplicaId]) -> Fault | None:
     """The refusal that is told: always of the same replica for as long as nothing changes."""
     shared = {one.replica: one for one in faults if not one.alone}
     named = (shared[one.name] for one in missing if one.name in shared)

@@ -14,7 +14,7 @@ from bireme.core.replicas.slow_start import Held, Probing
 from bireme.core.restarts import backoff, losses
 from bireme.core.restarts.retry_policy import GANG
 from bireme.model.decisions import Admit, Decision, Event, EventType, Start
-from bireme.model.job import Job, Member, Unit
+from bireme.model.job import Job, ReplicaId, RestartScope
 from bireme.model.replicas import Granted, Observation, Replica, ReplicaPhase, Waiting
 from bireme.model.status import Retry, Status
 
@@ -22,7 +22,7 @@ ASK_AGAIN = 1.0
 """Seconds until a job that waits for resources asks again without being woken."""
 
 
-def gather(
+def sync_replicas(
     job: Job, status: Status, observation: Observation, now: float, lost: frozenset[str] = frozenset()
 ) -> Decision:
     """Remove who does not belong to this attempt, then start who is missing from it.
@@ -31,9 +31,9 @@ def gather(
     """
     status, again = _note_faults(status, observation, now)
     members = _wanted(job, status)
-    dismissed = _dismissed(status, members, observation, lost)
-    status = losses.close(status, frozenset(one.name for one in dismissed))
-    leaving = [one for one in dismissed if not one.stopping or one.abandoned]
+    stale = _stale(status, members, observation, lost)
+    status = losses.close(status, frozenset(one.name for one in stale))
+    leaving = [one for one in stale if not one.stopping or one.abandoned]
     names = frozenset(one.name for one in members)
     removals = tuple(
         cleanup.removal(one, grace=_grace(status, one), for_good=one.name not in names) for one in leaving
@@ -64,12 +64,12 @@ def is_complete(
     return all(member.name in there or member.name in status.done for member in _wanted(job, status))
 
 
-def _wanted(job: Job, status: Status) -> tuple[Member, ...]:
+def _wanted(job: Job, status: Status) -> tuple[ReplicaId, ...]:
     return kinds.module(job.kind).wanted(job, frozenset(status.done))
 
 
-def _dismissed(
-    status: Status, members: tuple[Member, ...], observation: Observation, lost: frozenset[str]
+def _stale(
+    status: Status, members: tuple[ReplicaId, ...], observation: Observation, lost: frozenset[str]
 ) -> list[Replica]:
     """Replicas of older attempts, of a larger scale, or failed ones that are to be replaced."""
     names = {member.name for member in members}
@@ -100,22 +100,22 @@ class _Muster(Struct, frozen=True):
 
     job: Job
     status: Status
-    members: tuple[Member, ...]
+    members: tuple[ReplicaId, ...]
     observation: Observation
     again: frozenset[str]
 
     @property
-    def missing(self) -> list[Member]:
+    def missing(self) -> list[ReplicaId]:
         there = {one.name for one in self.observation.replicas} | set(self.status.done)
         return [one for one in self.members if one.name not in there]
 
     @property
-    def claimants(self) -> tuple[Member, ...]:
+    def claimants(self) -> tuple[ReplicaId, ...]:
         """Whoever needs resources: those who are wanted, and those who leave for as long as they live."""
         names = {one.name for one in self.members}
         leaving = [one for one in self.observation.replicas if one.is_alive and one.name not in names]
         known = [one for one in leaving if self.job.role(one.role) is not None]
-        return (*self.members, *(Member(one.name, one.role, one.index) for one in known))
+        return (*self.members, *(ReplicaId(one.name, one.role, one.index) for one in known))
 
     @property
     def ready(self) -> frozenset[str]:
@@ -168,12 +168,12 @@ def _queued(observation: Observation) -> str:
     return observation.admission.reason
 
 
-def _granted(muster: _Muster, missing: list[Member]) -> Granted | None:
+def _granted(muster: _Muster, missing: list[ReplicaId]) -> Granted | None:
     """The admission that lets the missing start; a gang starts nobody while it lacks room for anybody."""
     admission = muster.observation.admission
     if not isinstance(admission, Granted) or admission.attempt != muster.status.attempt:
         return None
-    needy = muster.members if missing and muster.job.unit is Unit.GANG else missing
+    needy = muster.members if missing and muster.job.unit is RestartScope.GANG else missing
     done = muster.status.done
     return admission if all(one.name in admission.replicas or one.name in done for one in needy) else None
 
@@ -184,7 +184,7 @@ def _admit(muster: _Muster) -> Admit:
     return Admit(muster.status.attempt, tuple(one for one in demands if one is not None))
 
 
-def _may_start(muster: _Muster, member: Member, now: float) -> bool:
+def _may_start(muster: _Muster, member: ReplicaId, now: float) -> bool:
     job, status = muster.job, muster.status
     if any(at > now for at in _timers(status, {GANG, member.name} - muster.again)):
         return False
@@ -195,9 +195,9 @@ def _may_start(muster: _Muster, member: Member, now: float) -> bool:
     return all(one.name in through for one in muster.members if one.role in earlier)
 
 
-def _can_meet(muster: _Muster, member: Member, granted: Granted) -> bool:
+def _can_meet(muster: _Muster, member: ReplicaId, granted: Granted) -> bool:
     """Whether the replica that this one looks up when it begins can be found, or need not be waited for."""
-    meeting = kinds.module(muster.job.kind).meets_at(muster.job)
+    meeting = kinds.module(muster.job.kind).rendezvous_replica(muster.job)
     if not meeting or member.name == meeting or granted.addresses.book or meeting in muster.status.done:
         return True
     if granted.together:

@@ -8,26 +8,26 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.kinds.contract import Injects, Place
+from bireme.kinds.contract import Injects, ReplicaContext
 from bireme.model.decisions import Demand, Start
-from bireme.model.job import Job, Member, Restart, Role, Unit, members
+from bireme.model.job import Job, ReplicaId, Restart, RestartScope, Role, replica_ids
 from bireme.model.pods import Container, EnvVar, PodSpec
 from bireme.model.replicas import Addresses
 
 
-def start_all(job: Job, chosen: Sequence[Member], attempt: int, addresses: Addresses) -> tuple[Start, ...]:
+def start_all(job: Job, chosen: Sequence[ReplicaId], attempt: int, addresses: Addresses) -> tuple[Start, ...]:
     """Wire replicas of an attempt; what all of them are told is put together once."""
     shared: dict[str, str] = {}
     return tuple(start(job, one, attempt, addresses, shared) for one in chosen)
 
 
 def start(
-    job: Job, member: Member, attempt: int, addresses: Addresses, shared: dict[str, str] | None = None
+    job: Job, member: ReplicaId, attempt: int, addresses: Addresses, shared: dict[str, str] | None = None
 ) -> Start:
     """Wire one replica of an attempt."""
     role = role_of(job, member)
-    place = Place(job, role, member.index, attempt, addresses, {} if shared is None else shared)
-    restart = Restart.NEVER if job.unit is Unit.GANG else role.restart
+    place = ReplicaContext(job, role, member.index, attempt, addresses, {} if shared is None else shared)
+    restart = Restart.NEVER if job.unit is RestartScope.GANG else role.restart
     return Start(
         replica=member.name,
         role=role.name,
@@ -40,7 +40,7 @@ def start(
     )
 
 
-def demand(job: Job, member: Member, done: frozenset[str]) -> Demand | None:
+def demand(job: Job, member: ReplicaId, done: frozenset[str]) -> Demand | None:
     """What a replica needs before it may start; one that is done needs at most its address."""
     role = role_of(job, member)
     ports = tuple(dict.fromkeys(name for one in role.pod.containers for name in one.ports))
@@ -50,13 +50,13 @@ def demand(job: Job, member: Member, done: frozenset[str]) -> Demand | None:
     return Demand(member.name, idle, ports) if ports else None
 
 
-def role_of(job: Job, member: Member) -> Role:
+def role_of(job: Job, member: ReplicaId) -> Role:
     role = job.role(member.role)
     assert role is not None, f"{member.name} has a role that its job does not declare"
     return role
 
 
-def _wired(place: Place, env: tuple[EnvVar, ...]) -> PodSpec:
+def _wired(place: ReplicaContext, env: tuple[EnvVar, ...]) -> PodSpec:
     module = kinds.module(place.job.kind)
     everywhere = module.INJECTS is Injects.EVERY
     pod = place.role.pod
@@ -86,10 +86,10 @@ def _with_env(container: Container, env: tuple[EnvVar, ...], translate: _Transla
 class _Translation:
     """Replaces the names that only a cluster resolves by the addresses that hold here."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ReplicaContext) -> None:
         self._hosts: dict[str, str] = {}
         self._ports: dict[tuple[str, int], int] = {}
-        for member in members(place.job):
+        for member in replica_ids(place.job):
             host = place.addresses.host(member.name)
             self._hosts[member.name] = host
             for container in role_of(place.job, member).pod.containers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme.model.job import Job, Unit
+from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase
 from bireme.model.status import Sighting, Status
 
@@ -101,7 +101,7 @@ def _charge(job: Job, status: Status, losses: Losses) -> tuple[Status, Losses]:
     if not losses:
         return status, losses
     crashes, evictions = sum(losses.crashes.values()), len(losses.evictions)
-    if job.unit is Unit.GANG:
+    if job.unit is RestartScope.GANG:
         # A gang is lost once, however many of its members fall with the first; and when a place
         # was lost, the crashes beside it are its echo.
         crashes, evictions = (0, 1) if losses.evictions else (1, 0)

@@ -11,7 +11,7 @@ from bireme.core.restarts.losses import Losses, is_counted, is_evicted
 from bireme.core.restarts.retry_policy import GANG
 from bireme.core.suspend import next_attempt
 from bireme.model.decisions import Event, EventType
-from bireme.model.job import Job, Member, Restart, Unit
+from bireme.model.job import Job, ReplicaId, Restart, RestartScope
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Retry, Status
 
@@ -22,7 +22,7 @@ class View(Struct, frozen=True):
     job: Job
     status: Status
     observation: Observation
-    wanted: tuple[Member, ...]
+    wanted: tuple[ReplicaId, ...]
     losses: Losses
     progressed: bool = False
     """The attempt that was lost got further than those before it."""
@@ -57,12 +57,12 @@ def apply(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
     """Charge each new loss with a restart: of the gang, or of the replicas that fell."""
     if not view.losses:
         return view.status, ()
-    if view.job.unit is Unit.GANG or whole_attempt_lost(view):
+    if view.job.unit is RestartScope.GANG or whole_attempt_lost(view):
         return _again_as_gang(view, now)
     return _again_one_by_one(view, now)
 
 
-def _is_final(view: View, member: Member, replica: Replica | None) -> bool:
+def _is_final(view: View, member: ReplicaId, replica: Replica | None) -> bool:
     role = view.job.role(member.role)
     restart = role.restart if role else Restart.NEVER
     evicted = member.name in view.losses.evictions
@@ -71,12 +71,12 @@ def _is_final(view: View, member: Member, replica: Replica | None) -> bool:
             return not (_retried_as_gang(view, restart) or restart.retries(replica.exit_code))
         # One whom we removed ourselves was not lost, and may be wanted again.
         evicted = is_counted(view.status, replica)
-    return evicted and restart is Restart.NEVER and view.job.unit is Unit.REPLICA
+    return evicted and restart is Restart.NEVER and view.job.unit is RestartScope.REPLICA
 
 
 def _retried_as_gang(view: View, restart: Restart) -> bool:
     """Whether a policy of Never speaks of the replica alone, while its gang starts anew."""
-    return restart is Restart.NEVER and view.job.unit is Unit.GANG
+    return restart is Restart.NEVER and view.job.unit is RestartScope.GANG
 
 
 def _survives(replica: Replica) -> bool:

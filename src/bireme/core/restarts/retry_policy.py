@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from bireme.core.restarts import backoff, permanent_errors
 from bireme.core.restarts.losses import Losses
-from bireme.model.job import Job, Unit
+from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase, Told, printable
 from bireme.model.status import Blame, ConditionType, Status
 
@@ -41,7 +41,7 @@ def note(
     if not losses:
         return counted
     current = [one for one in observation.replicas if one.attempt == before.attempt]
-    if job.unit is not Unit.GANG:
+    if job.unit is not RestartScope.GANG:
         return replace(counted, blame=_blame(current, losses) or counted.blame)
     # Beside an eviction, crashes are its echo, and tell nothing of the script.
     blame = counted.blame if losses.evictions else _blame(current, losses) or counted.blame
@@ -77,7 +77,7 @@ def is_new(before: Status, after: Status) -> bool:
 def in_vain(job: Job, before: Status, after: Status, observation: Observation, now: float) -> str | None:
     """Why no further attempt is made although the budget would allow it, in a sentence; None if one is."""
     blame = after.blame
-    if job.unit is not Unit.GANG or blame is None or after.crashes == before.crashes:
+    if job.unit is not RestartScope.GANG or blame is None or after.crashes == before.crashes:
         return None
     current = [one for one in observation.replicas if one.attempt == before.attempt]
     guilty = next((one for one in current if one.name == blame.replica), None)

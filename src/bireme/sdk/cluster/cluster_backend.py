@@ -25,7 +25,7 @@ from bireme.sdk.cluster.cluster_job import ClusterJob
 from bireme.sdk.cluster.cluster_submission import Body, Home
 from bireme.sdk.cluster.clusters import Book, Known
 from bireme.sdk.cluster.session import Session
-from bireme.sdk.submissions import Ordered
+from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import CheckedJob, CheckView, JobSummary
 
 
@@ -93,15 +93,15 @@ class ClusterPlace:
             )
         return self._job(found[0], plain if not kind else f"{kind}/{plain}")
 
-    def start(self, ordered: Ordered) -> tuple[Started, ...]:
+    def start(self, ordered: SubmissionBatch) -> tuple[Started, ...]:
         bodies = cluster_submission.bodies(ordered, self.namespace, self._chosen, self._home)
         return self.session.ask(lambda api: self._start(api, ordered, bodies))
 
-    def checked(self, ordered: Ordered) -> CheckView:
+    def checked(self, ordered: SubmissionBatch) -> CheckView:
         """Lets the API server say what it thinks of each job; only what is not valid is an error."""
         found = []
         for number, read in enumerate(ordered.read):
-            alone = Ordered((ordered.orders[number],), (read,), given=ordered.given)
+            alone = SubmissionBatch((ordered.orders[number],), (read,), given=ordered.given)
             found.append(self._checked(alone))
         return CheckView(jobs=tuple(found), warnings=ordered.warnings_in_a_cluster)
 
@@ -129,7 +129,9 @@ class ClusterPlace:
         ]
         return [cluster_views.summary(one) for one in await cluster_progress.all_measured(api, found)]
 
-    async def _start(self, api: Api, ordered: Ordered, bodies: tuple[Body, ...]) -> tuple[Started, ...]:
+    async def _start(
+        self, api: Api, ordered: SubmissionBatch, bodies: tuple[Body, ...]
+    ) -> tuple[Started, ...]:
         if len(bodies) > 1:
             # All or none: what one of them is refused for shall not leave the others behind.
             for body in bodies:
@@ -169,7 +171,7 @@ class ClusterPlace:
         await job_client.own_maps(api, made, maps)
         return made
 
-    def _checked(self, ordered: Ordered) -> CheckedJob:
+    def _checked(self, ordered: SubmissionBatch) -> CheckedJob:
         (read,), (order,) = ordered.read, ordered.orders
         here, notes = "", list[str]()
         try:

@@ -18,9 +18,9 @@ from bireme.backends.kubernetes.submit.script_folder import Folder
 from bireme.manifest import short_form
 from bireme.model.job import Kind
 from bireme.model.quantities import show_memory
-from bireme.runner.submit import Order
+from bireme.runner.submit import Submission
 from bireme.sdk.cluster import images, script_files
-from bireme.sdk.submissions import Given, Ordered
+from bireme.sdk.submissions import RunOptions, SubmissionBatch
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
 
@@ -60,7 +60,7 @@ class Body(Struct, frozen=True):
     """A job as it is sent, with the code that goes with it."""
 
     manifest: Manifest
-    order: Order
+    order: Submission
     parcel: Parcel | None = None
     notes: tuple[str, ...] = ()
 
@@ -69,19 +69,19 @@ class Body(Struct, frozen=True):
         return str(self.manifest["metadata"]["name"])
 
 
-def bodies(ordered: Ordered, namespace: str, chosen: str, home: Home) -> tuple[Body, ...]:
+def bodies(ordered: SubmissionBatch, namespace: str, chosen: str, home: Home) -> tuple[Body, ...]:
     """What is sent for each order. `chosen` is the namespace that the user named, if any."""
     _refuse(ordered.given)
     return tuple(_body(order, ordered.given, namespace, chosen, home) for order in ordered.orders)
 
 
-def _refuse(given: Given) -> None:
+def _refuse(given: RunOptions) -> None:
     for option, (what, hint) in _REFUSED.items():
         if getattr(given, option):
             raise errors.BadInput(what, hint=hint)
 
 
-def _body(order: Order, given: Given, namespace: str, chosen: str, home: Home) -> Body:
+def _body(order: Submission, given: RunOptions, namespace: str, chosen: str, home: Home) -> Body:
     manifest = _named(order, namespace, chosen)
     if given.environment:
         manifest = code_mounts.with_variables(manifest, dict(given.environment))
@@ -98,7 +98,7 @@ def _body(order: Order, given: Given, namespace: str, chosen: str, home: Home) -
     return Body(manifest, order, parcel, tuple(_notes(order, manifest, folder, parcel)))
 
 
-def _named(order: Order, namespace: str, chosen: str) -> Manifest:
+def _named(order: Submission, namespace: str, chosen: str) -> Manifest:
     """The manifest under the name and in the namespace that the job has."""
     manifest = copy.deepcopy(order.manifest)
     metadata: Manifest = dict(manifest.get("metadata") or {})  # type: ignore[call-overload]
@@ -121,7 +121,7 @@ def _named(order: Order, namespace: str, chosen: str) -> Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def _image(order: Order, manifest: Manifest, given: Given, home: Home) -> str:
+def _image(order: Submission, manifest: Manifest, given: RunOptions, home: Home) -> str:
     written = next((str(one.get("image") or "") for one in code_mounts.containers(manifest)), "")
     if given.image:
         return given.image
@@ -133,7 +133,7 @@ def _image(order: Order, manifest: Manifest, given: Given, home: Home) -> str:
     return found
 
 
-def _folder(order: Order, manifest: Manifest) -> Folder:
+def _folder(order: Submission, manifest: Manifest) -> Folder:
     cwd = Path(order.supplies.cwd)
     words = next((list(one.get("command") or ()) for one in code_mounts.containers(manifest)), [])
     is_module = order.script in words and words[words.index(order.script) - 1] == "-m"
@@ -144,7 +144,7 @@ def _folder(order: Order, manifest: Manifest) -> Folder:
     return script_folder.of_script(order.script, cwd)
 
 
-def _notes(order: Order, manifest: Manifest, folder: Folder, parcel: Parcel) -> Iterator[str]:
+def _notes(order: Submission, manifest: Manifest, folder: Folder, parcel: Parcel) -> Iterator[str]:
     installs = f"; {Path(folder.requirements).name} is installed at the start" if folder.requirements else ""
     count = f"{len(folder.files)} file{'' if len(folder.files) == 1 else 's'}"
     yield f"sent with the script: {count} of {folder.root} ({show_memory(parcel.size)} packed){installs}"

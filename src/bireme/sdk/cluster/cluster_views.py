@@ -28,7 +28,7 @@ from bireme.sdk.cluster import pod_history
 from bireme.sdk.cluster.pod_history import ReplicaPod
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.local import run_history, run_views
-from bireme.sdk.local.run_history import Life
+from bireme.sdk.local.run_history import ReplicaHistory
 from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSummary, JobView, Progress
 
 _KUEUE = "kueue.x-k8s.io/queue-name"
@@ -273,7 +273,7 @@ def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:
     return tuple(sorted(found, key=lambda one: one.time))
 
 
-def _ran(it: Seen, lives: tuple[Life, ...]) -> float | None:
+def _ran(it: Seen, lives: tuple[ReplicaHistory, ...]) -> float | None:
     """How long it ran, by its pods; those of earlier attempts are gone, and then its own times must do."""
     end = it.status.completed or it.now
     if lives and not it.status.attempt:

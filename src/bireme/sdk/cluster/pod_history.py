@@ -12,7 +12,7 @@ from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termin
 from bireme.model.job import Job, Kind, Role, member_name
 from bireme.model.replicas import Loss, Replica
 from bireme.sdk.local.rank_evidence import Reports
-from bireme.sdk.local.run_history import Failure, Life
+from bireme.sdk.local.run_history import Failure, ReplicaHistory
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _OUT_OF_MEMORY = "OOMKilled"
@@ -35,7 +35,9 @@ def paired(job: Job, pods: Iterable[Pod], now: float) -> tuple[ReplicaPod, ...]:
     return tuple(ReplicaPod(_named(job, _replica(pod, now)), pod) for pod in ordered)
 
 
-def lives(pairs: Iterable[ReplicaPod], last_lines: Mapping[str, float] | None = None) -> tuple[Life, ...]:
+def lives(
+    pairs: Iterable[ReplicaPod], last_lines: Mapping[str, float] | None = None
+) -> tuple[ReplicaHistory, ...]:
     """Every pod as a life. `last_lines` tells, by uid, when a pod last printed something.
 
     A cluster tells ends in whole seconds, within which half a gang may die of its first loss; the last line
@@ -92,14 +94,14 @@ def _of_index(job: Job, role: Role, pod: Pod, places: Mapping[str, int], now: fl
     return replace(_replica(pod, now), name=member_name(job, role, index), role=role.name, index=index)
 
 
-def _life(one: ReplicaPod, last_line: float | None) -> Life:
+def _life(one: ReplicaPod, last_line: float | None) -> ReplicaHistory:
     replica, pod = one.replica, one.pod
     main = _status(pod, pod_diagnosis.main_container(pod))
     now = main.state if main is not None else None
     ran = seconds(now.running.startedAt) if now is not None and now.running is not None else None
     end = now.terminated if now is not None else None
     is_over = replica.phase.is_final
-    return Life(
+    return ReplicaHistory(
         uid=pod.metadata.uid,
         replica=replica.name,
         role=replica.role,

@@ -12,7 +12,7 @@ from bireme import errors
 from bireme.model.job import Job
 from bireme.model.status import Phase
 from bireme.runner import control, submit
-from bireme.runner.submit import Order
+from bireme.runner.submit import Submission
 from bireme.runs import attendance, directory, machine, run_checkpoints, run_files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.index import RunRow
@@ -23,7 +23,7 @@ from bireme.sdk import rank_names, scale_requests
 from bireme.sdk.backends import Backend, Started
 from bireme.sdk.local import run_views
 from bireme.sdk.local.run_follower import Watch
-from bireme.sdk.submissions import Ordered
+from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView, RankStack
 
 if TYPE_CHECKING:  # see `places`
@@ -42,7 +42,7 @@ class LocalPlace:
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def start(self, ordered: Ordered) -> tuple[Started, ...]:
+    def start(self, ordered: SubmissionBatch) -> tuple[Started, ...]:
         if ordered.given.image:
             raise errors.BadInput(
                 "an image is not used on this machine", hint="leave --image out, or add --on kubernetes"
@@ -51,7 +51,7 @@ class LocalPlace:
             self._check_all(ordered.orders)
         return tuple(self._start(order) for order in ordered.orders)
 
-    def checked(self, ordered: Ordered) -> CheckView:
+    def checked(self, ordered: SubmissionBatch) -> CheckView:
         pairs = zip(ordered.orders, ordered.read, strict=True)
         return CheckView(
             jobs=tuple(self._check(order, read.file, read.line) for order, read in pairs),
@@ -94,7 +94,7 @@ class LocalPlace:
 
     def revive(self) -> tuple[str, ...]:
         """Carries on the jobs of this machine whose runner died, and returns their ids."""
-        return tuple(str(run.id) for run in control.revive(self._home))
+        return tuple(str(run.id) for run in control.recover_orphans(self._home))
 
     def _listed(self, wanted: Callable[[RunRow], bool]) -> tuple[JobSummary, ...]:
         here = machine.this_machine()
@@ -102,11 +102,11 @@ class LocalPlace:
         found = (_summary(RunDirectory(self._home, row.id), here) for row in rows)
         return tuple(one for one in found if one is not None)
 
-    def _start(self, order: Order) -> Started:
+    def _start(self, order: Submission) -> Started:
         submitted = submit.submit(self._home, order)
         return Started(LocalJob(submitted.run), submitted.notes)
 
-    def _check_all(self, orders: Sequence[Order]) -> None:
+    def _check_all(self, orders: Sequence[Submission]) -> None:
         """Raises what stands in the way of several jobs; what they lack is asked for at once."""
         lacking: list[errors.BiremeError] = []
         for order in orders:
@@ -118,7 +118,7 @@ class LocalPlace:
         if lacking:
             raise submit.together(lacking)
 
-    def _check(self, order: Order, file: str, line: int) -> CheckedJob:
+    def _check(self, order: Submission, file: str, line: int) -> CheckedJob:
         here = ""
         flags: tuple[str, ...] = ()
         by_hand: tuple[str, ...] = ()
@@ -209,7 +209,7 @@ class LocalJob:
         end = time.monotonic() + STOP_PATIENCE
         # Its runner may have been about to leave when it was woken, so it is looked after until it has heard.
         while control.is_called_back(self.run) and time.monotonic() < end:
-            control.tend(self.run)
+            control.ensure_runner(self.run)
             time.sleep(_LOOK_EVERY)
         return self.view()
 

@@ -10,7 +10,7 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
 from bireme.sdk import rank_names, tracebacks
 from bireme.sdk.local import run_history, run_views
-from bireme.sdk.local.run_history import Life
+from bireme.sdk.local.run_history import ReplicaHistory
 from bireme.sdk.tracebacks import Thread
 from bireme.sdk.views import RankStack
 
@@ -34,7 +34,7 @@ def of(run: RunDirectory, rank: int | None = None) -> tuple[RankStack, ...]:
     return tuple(_stack(run, job, life, pid, asked[uid]) for uid, (life, pid) in chosen.items())
 
 
-def _alive(run: RunDirectory) -> list[tuple[Life, int]]:
+def _alive(run: RunDirectory) -> list[tuple[ReplicaHistory, int]]:
     """The replicas whose process is the one that was started: a process id may be another's by now."""
     journal: Journal[Entry] = Journal(run.journal_path, Entry)
     started = {one.pid: one.start_time for one in journal.read() if isinstance(one, Ran)}
@@ -42,12 +42,12 @@ def _alive(run: RunDirectory) -> list[tuple[Life, int]]:
     return [(one, one.pid) for one in lives if one.pid and processes.start_time(one.pid) == started[one.pid]]
 
 
-def _rank(job: Job, life: Life) -> int | None:
+def _rank(job: Job, life: ReplicaHistory) -> int | None:
     role = job.role(life.role)
     return rank_names.rank_of(job, role, life.index) if role is not None else None
 
 
-def _stack(run: RunDirectory, job: Job, life: Life, pid: int, asked: int | None) -> RankStack:
+def _stack(run: RunDirectory, job: Job, life: ReplicaHistory, pid: int, asked: int | None) -> RankStack:
     lines, problem = stack_dumps.answer(run.path, life.replica, pid, asked)
     found = tracebacks.threads(lines)
     # The main thread comes last in a dump. What is no dump of faulthandler's is shown as it is.

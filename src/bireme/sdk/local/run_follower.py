@@ -173,7 +173,7 @@ class Watch:
             self._unheld = now
             return False
         self._unheld = None
-        return control.tend(self.run)
+        return control.ensure_runner(self.run)
 
     def close(self) -> None:
         self._follower.close()

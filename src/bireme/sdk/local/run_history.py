@@ -26,7 +26,7 @@ class Failure(Struct, frozen=True):
     message: str = ""
 
 
-class Life(Struct, frozen=True):
+class ReplicaHistory(Struct, frozen=True):
     """One replica from its beginning to its end; its successor under the same name is another life."""
 
     uid: str
@@ -56,18 +56,18 @@ class Life(Struct, frozen=True):
     """Where it ran, if that is not where its job is."""
 
 
-def of(run: RunDirectory) -> tuple[Life, ...]:
+def of(run: RunDirectory) -> tuple[ReplicaHistory, ...]:
     """Reads the journal of a run."""
     journal: Journal[Entry] = Journal(run.journal_path, Entry)
     return lives(journal.read())
 
 
-def lives(entries: Iterable[Entry]) -> tuple[Life, ...]:
+def lives(entries: Iterable[Entry]) -> tuple[ReplicaHistory, ...]:
     """Every replica that ever began, in that order."""
-    found: dict[str, Life] = {}
+    found: dict[str, ReplicaHistory] = {}
     for entry in entries:
         if isinstance(entry, Began):
-            found[entry.uid] = Life(
+            found[entry.uid] = ReplicaHistory(
                 entry.uid, entry.replica, entry.role, entry.index, entry.attempt, entry.at
             )
         elif entry.uid in found:
@@ -75,12 +75,12 @@ def lives(entries: Iterable[Entry]) -> tuple[Life, ...]:
     return tuple(found.values())
 
 
-def newest(all_lives: Iterable[Life]) -> dict[str, Life]:
+def newest(all_lives: Iterable[ReplicaHistory]) -> dict[str, ReplicaHistory]:
     """The last life under each replica's name."""
     return {one.replica: one for one in all_lives}
 
 
-def ran(all_lives: Iterable[Life], now: float) -> float | None:
+def ran(all_lives: Iterable[ReplicaHistory], now: float) -> float | None:
     """Seconds for which the program of at least one replica ran; None if there was none."""
     spans = sorted((_start(one), now if one.ended is None else one.ended) for one in all_lives)
     total, reached = 0.0, float("-inf")
@@ -90,12 +90,12 @@ def ran(all_lives: Iterable[Life], now: float) -> float | None:
     return total if spans else None
 
 
-def _start(life: Life) -> float:
+def _start(life: ReplicaHistory) -> float:
     """When its program was first started; of one that was started again in place we know less."""
     return life.first or (life.began if life.restarts else life.ran or life.began)
 
 
-def _after(life: Life, entry: Ran | Ended | Over | Gone) -> Life:
+def _after(life: ReplicaHistory, entry: Ran | Ended | Over | Gone) -> ReplicaHistory:
     match entry:
         case Ran(container=container, pid=pid, at=at):
             again = container in life.containers
@@ -128,7 +128,7 @@ def _after(life: Life, entry: Ran | Ended | Over | Gone) -> Life:
             return replace(life, gone=True, ended=life.ended or at, failures=_own(life, at))
 
 
-def _own(life: Life, gone: float) -> tuple[Failure, ...]:
+def _own(life: ReplicaHistory, gone: float) -> tuple[Failure, ...]:
     """The failures that were the replica's own: one that ends as it is removed was ended by us."""
     if life.phase is None and life.failures and gone - life.failures[-1].at < _TOGETHER:
         return life.failures[:-1]

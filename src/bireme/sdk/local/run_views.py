@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from bireme import errors, kinds
 from bireme.model.decode_errors import DAMAGED
-from bireme.model.job import Job, Member, Unit, members
+from bireme.model.job import Job, ReplicaId, RestartScope, replica_ids
 from bireme.model.pods import Resources
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
@@ -24,7 +24,7 @@ from bireme.runs.storage import files
 from bireme.sdk import diagnosis, inplace_restarts, rank_names, scale_requests, stall_notice, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.local import rank_evidence, run_history
-from bireme.sdk.local.run_history import Life
+from bireme.sdk.local.run_history import ReplicaHistory
 from bireme.sdk.views import CheckpointView, Diagnosis, JobSummary, JobView, Progress, ReplicaView, RoleView
 
 MOST_MEMBERS = 1000
@@ -101,7 +101,7 @@ def _evidence(run: RunDirectory) -> Evidence:
     )
 
 
-def _crashes(run: RunDirectory, lives: tuple[Life, ...]) -> dict[tuple[str, int], str]:
+def _crashes(run: RunDirectory, lives: tuple[ReplicaHistory, ...]) -> dict[tuple[str, int], str]:
     """Where replicas were that a signal ended for a fault of theirs, as far as they could say."""
     ended = [one for one in lives if one.failures and one.failures[-1].exit_code in diagnosis.FAULTS]
     places = {
@@ -137,12 +137,12 @@ def seen(folder: Path) -> Observation:
 
 
 def replicas(
-    job: Job, status: Status, observation: Observation, lives: tuple[Life, ...], host: str
+    job: Job, status: Status, observation: Observation, lives: tuple[ReplicaHistory, ...], host: str
 ) -> tuple[ReplicaView, ...]:
     """Every declared replica as it is now, or as it was last."""
     present = {one.name: one for one in observation.replicas}
     former = run_history.newest(lives)
-    shown = (member for member, _ in zip(members(job), range(MOST_MEMBERS), strict=False))
+    shown = (member for member, _ in zip(replica_ids(job), range(MOST_MEMBERS), strict=False))
     return tuple(
         _replica(job, status, member, present.get(member.name), former.get(member.name), host)
         for member in shown
@@ -180,7 +180,7 @@ def leading_command(job: Job) -> tuple[str, ...]:
     """What the replica that leads runs, or the first one if none does."""
     module = kinds.module(job.kind)
     roles = [role for role in job.roles if role.replicas]
-    chosen = next((role for role in roles if module.leads(job, role, 0)), roles[0] if roles else None)
+    chosen = next((role for role in roles if module.is_leader(job, role, 0)), roles[0] if roles else None)
     return (*chosen.container.command, *chosen.container.args) if chosen else ()
 
 
@@ -213,7 +213,7 @@ def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float)
 
 def _is_recent(job: Job, status: Status) -> bool:
     """Whether the crash that is remembered is why the job restarts; of a gang it may be an eviction."""
-    if status.blame is None or job.unit is not Unit.GANG:
+    if status.blame is None or job.unit is not RestartScope.GANG:
         return True
     return status.blame.attempt == status.attempt - 1
 
@@ -301,7 +301,7 @@ def _former_restarts(run: RunDirectory, job: Job, present: Iterable[Replica]) ->
 
 
 def _replica(
-    job: Job, status: Status, member: Member, now: Replica | None, life: Life | None, host: str
+    job: Job, status: Status, member: ReplicaId, now: Replica | None, life: ReplicaHistory | None, host: str
 ) -> ReplicaView:
     role = job.role(member.role)
     assert role is not None, f"{member.name} has a role that its job does not declare"
@@ -333,7 +333,7 @@ def _replica(
     )
 
 
-def _as_it_was(blank: ReplicaView, status: Status, life: Life) -> ReplicaView:
+def _as_it_was(blank: ReplicaView, status: Status, life: ReplicaHistory) -> ReplicaView:
     stopped = life.phase is None and life.gone and status.phase.is_final
     ended = life.phase or (ReplicaPhase.FAILED if stopped else blank.phase)
     return replace(

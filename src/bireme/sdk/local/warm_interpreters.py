@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bireme.backends.local.warm.zygote_files import Zygote
-from bireme.backends.local.warm.zygote_pool import Stable
+from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.sdk.views import WarmState, WarmView
 
 _FRAMEWORKS = ("torch", "tensorflow", "jax", "paddle")
@@ -14,12 +14,12 @@ _FRAMEWORKS = ("torch", "tensorflow", "jax", "paddle")
 
 def zygotes(home: Path) -> tuple[WarmView, ...]:
     """Every warm interpreter of this home, with the memory that is its own; none of them is waited for."""
-    return tuple(_view(one) for one in Stable(home).every())
+    return tuple(_view(one) for one in ZygotePool(home).every())
 
 
 def end(home: Path) -> int:
     """Ends all of them and returns how many there were; the next run starts cold."""
-    return Stable(home).end()
+    return ZygotePool(home).end()
 
 
 def _view(one: Zygote) -> WarmView:

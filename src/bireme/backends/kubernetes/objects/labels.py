@@ -38,7 +38,7 @@ def labels(job: Job, role: Role, index: int) -> dict[str, str]:
     if job.kind is Kind.MPI and job.api_version == V1ALPHA2:
         old = {GROUP_NAME: "kubeflow.org", MPI_JOB_NAME: job.name, MPI_ROLE_TYPE: role.name}
         return old | selector(job)
-    leads = {JOB_ROLE: "master"} if kinds.module(job.kind).leads(job, role, index) else {}
+    leads = {JOB_ROLE: "master"} if kinds.module(job.kind).is_leader(job, role, index) else {}
     return replica_selector(job, role, index) | leads
 
 

@@ -95,7 +95,7 @@ def _mounted(spec: Object, role: Role, volume: Object, path: str) -> Object:
 def _idle(job: Job, role: Role, spec: Object) -> Object:
     """A worker that is given nothing to run waits for the launcher to start commands in it."""
     if uses_agent(job):
-        waits = mpi.idles(job, role) if job.api_version == V2BETA1 else not role.container.command
+        waits = mpi.is_placeholder(job, role) if job.api_version == V2BETA1 else not role.container.command
         program = _SLEEP if waits else None
     else:
         program = None if role.container.command or role.container.args else _SSH_SERVER

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bireme import kinds
-from bireme.backends.local.preflight.overrides import Supplies
+from bireme.backends.local.preflight.overrides import Overrides
 from bireme.core.replicas import container_env
 from bireme.core.scripts import command_lines
 from bireme.core.scripts.command_lines import Opened, Use
@@ -62,7 +62,7 @@ class Refusal(Struct, frozen=True):
 class Around(Struct, frozen=True):
     """What there is besides the manifest."""
 
-    supplies: Supplies
+    supplies: Overrides
     references: container_env.References
     path: str
     """Where programs are looked for."""
@@ -258,7 +258,7 @@ class _Program:
         return ("--map", f"{folder}={_ANY_FOLDER}")
 
 
-def _mapped(path: str, supplies: Supplies) -> Path:
+def _mapped(path: str, supplies: Overrides) -> Path:
     """Where a path of the image is here, through the maps where one covers it."""
     for target, source in sorted(supplies.maps.items(), key=lambda item: -len(item[0])):
         if _is_below(path, target):

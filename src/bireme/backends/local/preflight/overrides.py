@@ -15,7 +15,7 @@ from bireme.model.pods import Claim, Container, EnvVar, HostPath
 _PLACEHOLDER = ("/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait; done")
 
 
-class Supplies(Struct, frozen=True):
+class Overrides(Struct, frozen=True):
     """What the user gives on top of the manifest."""
 
     environment: Mapping[str, str] = {}
@@ -26,7 +26,7 @@ class Supplies(Struct, frozen=True):
     cwd: str = "."
 
 
-def applied(job: Job, supplies: Supplies) -> Job:
+def applied(job: Job, supplies: Overrides) -> Job:
     """The job with the user's variables, commands and volumes put in."""
     return replace(job, roles=tuple(_role(job, role, supplies) for role in job.roles))
 
@@ -37,9 +37,9 @@ def images(job: Job) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _role(job: Job, role: Role, supplies: Supplies) -> Role:
+def _role(job: Job, role: Role, supplies: Overrides) -> Role:
     pod = role.pod
-    idle = job.kind is Kind.MPI and mpi.idles(job, role)
+    idle = job.kind is Kind.MPI and mpi.is_placeholder(job, role)
     containers = tuple(
         _idle(one)
         if idle and one.name == role.main
@@ -61,14 +61,14 @@ def _idle(container: Container) -> Container:
     return replace(container, command=_PLACEHOLDER, args=())
 
 
-def _container(container: Container, supplies: Supplies, *, commanded: bool) -> Container:
+def _container(container: Container, supplies: Overrides, *, commanded: bool) -> Container:
     command = container.command
     if commanded and supplies.command and not command:
         command = supplies.command
     return replace(container, env=tuple(_variables(container, supplies)), command=command)
 
 
-def _variables(container: Container, supplies: Supplies) -> Iterator[EnvVar]:
+def _variables(container: Container, supplies: Overrides) -> Iterator[EnvVar]:
     """The container's variables with the user's values, each where it was: others may refer to it there."""
     given = {name: EnvVar(name, value.replace("$", "$$")) for name, value in supplies.environment.items()}
     own = {one.name for one in container.env}
@@ -77,5 +77,5 @@ def _variables(container: Container, supplies: Supplies) -> Iterator[EnvVar]:
     yield from (given.get(one.name, one) for one in container.env)
 
 
-def _absolute(path: str, supplies: Supplies) -> Path:
+def _absolute(path: str, supplies: Overrides) -> Path:
     return Path(supplies.cwd, path).absolute()

@@ -19,11 +19,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme.backends.local.processes import Output, Process, Program, exit_code, spawn
-from bireme.backends.local.programs import Site
+from bireme.backends.local.programs import RunEnvironment
 from bireme.backends.local.replica import EVICTED
 from bireme.backends.local.warm import preload_plan, runtime_zip, script_imports, zygote_pool
 from bireme.backends.local.warm.zygote_files import Lesson
-from bireme.backends.local.warm.zygote_pool import Key, Stable
+from bireme.backends.local.warm.zygote_pool import Key, ZygotePool
 from bireme.core.machine.warm_starts import Needs
 from bireme.core.scripts.command_lines import is_python
 from bireme.model.decode_errors import DAMAGED
@@ -66,9 +66,9 @@ def plain(program: Program, python: str) -> Plain | None:
 class WarmLauncher:
     """Starts ranks from zygotes where it can; belongs to one runner."""
 
-    def __init__(self, home: Path, site: Site, *, warm: bool) -> None:
+    def __init__(self, home: Path, site: RunEnvironment, *, warm: bool) -> None:
         self._site = site
-        self._stable = Stable(home)
+        self._stable = ZygotePool(home)
         self._zip = str(runtime_zip.runtime_zip(home))
         self._limit = zygote_pool.limit(site.environment)
         self._warm = warm and self._limit > 0 and zygote_pool.is_available()

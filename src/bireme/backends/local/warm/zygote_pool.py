@@ -70,7 +70,7 @@ class Key(Struct, frozen=True):
         return _digest([self.python, stamp, sorted(self.variables.items())])
 
 
-class Stable:
+class ZygotePool:
     """The folder in which the zygotes of a home live."""
 
     def __init__(self, home: Path) -> None:
