@@ -268,4 +268,5 @@ def test_problems(given: Job, problems: list[tuple[str, str]]) -> None:
 def test_the_master_leads_and_without_one_the_first_worker() -> None:
     assert pytorch.is_leader(DDP, declared(DDP, "master"), 0)
     assert not pytorch.is_leader(DDP, declared(DDP, "worker"), 0)
-    assert [pytorch.is_leader(WORKERS, declared(WORKERS, "worker"), index) for index in range(2)] == [True, False]
+    leaders = [pytorch.is_leader(WORKERS, declared(WORKERS, "worker"), index) for index in range(2)]
+    assert leaders == [True, False]
