@@ -75,7 +75,7 @@ def test_the_operator_may_change_and_delete_nothing_beyond_the_table() -> None:
     }
     rules: Any = [  # as the API writes them
         rule
-        for one in operator_objects.rights(operator_objects.Settings())
+        for one in operator_objects.rights(operator_objects.OperatorSettings())
         if one["kind"] in ("ClusterRole", "Role") and _named(one) == operator_objects.NAME
         for rule in one["rules"]  # type: ignore[attr-defined]
     ]

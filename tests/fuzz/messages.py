@@ -43,7 +43,7 @@ _SERVED = 10_000
 """The deepest nesting that an API server itself accepts."""
 SOURCE = api_errors.Source("https://127.0.0.1:1", "kind", "me", "GET", "/api/v1/pods")
 
-ORDER = wire.Order(
+ORDER = wire.ForkRequest(
     "rank-0",
     ("-m", "train"),
     {"A": "b"},
@@ -107,7 +107,7 @@ def wire_frames(folder: Path) -> Target:
         unpacker = wire.Unpacker()
         half = len(data) // 2
         for message in [*unpacker.feed(data[:half]), *unpacker.feed(data[half:])]:
-            wire.read_order({**messages[1], **message})
+            wire.read_fork_request({**messages[1], **message})
 
     def encode(tree: Tree) -> bytes:
         return _framed(plain_json(tree))

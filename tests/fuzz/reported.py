@@ -17,14 +17,22 @@ from bireme.cli.render import render_checkpoints, render_jobs
 from bireme.core.scripts import metric_patterns
 from bireme.runs import run_checkpoints
 from bireme.runs.logs import log_reader
-from bireme.runs.logs.log_reader import Choice
+from bireme.runs.logs.log_reader import LogSelection
 from bireme.runs.logs.log_writer import LogSettings, LogWriter, Stream
 from bireme.runs.metrics import metric_reader, progress_reader, tfevents
-from bireme.runs.metrics.metric_reader import Metrics, Reported, Source
-from bireme.runs.metrics.tensorboard import Board
+from bireme.runs.metrics.metric_reader import MetricSource, Reported, RunMetrics
+from bireme.runs.metrics.tensorboard import TensorboardWriter
 from bireme.runtime.checkpoints.storage import checkpoint_format as checkpoint_layout
 from bireme.runtime.records import log_echo, record_format, record_reader
-from bireme.runtime.records.record_format import Form, Histogram, Image, Opened, Params, Scalars, Text
+from bireme.runtime.records.record_format import (
+    FileOpened,
+    Histogram,
+    Image,
+    Params,
+    Scalars,
+    ScalarsLayout,
+    Text,
+)
 from bireme.runtime.script import notes
 from bireme.sdk.local.checkpoint_names import CheckpointList
 from tests.fuzz.harness import Target
@@ -50,8 +58,8 @@ def log_file(folder: Path) -> Target:
         lines = list(log_reader.read(folder / "logs"))
         assert all(render_jobs.moment(line.time) for line in lines)
         log_reader.tail(folder / "logs", 2)
-        list(log_reader.read(folder / "logs", Choice(since=NOW + 1)))
-        with log_reader.Follower(folder / "logs") as follower:
+        list(log_reader.read(folder / "logs", LogSelection(since=NOW + 1)))
+        with log_reader.LogFollower(folder / "logs") as follower:
             follower.poll()
             follower.live()
 
@@ -76,7 +84,7 @@ def numbers_in_lines(folder: Path) -> Target:
     )
 
     def read(data: bytes) -> None:
-        source = Source("worker-0")
+        source = MetricSource("worker-0")
         found = metric_patterns.picked(patterns, data.decode(errors="replace"))
         _followed(
             [Reported(source, (0, 0), Scalars(one.step or 0, NOW, {one.name: one.value})) for one in found]
@@ -89,7 +97,7 @@ def numbers_in_lines(folder: Path) -> Target:
 
 def marked_line(folder: Path) -> Target:
     """A line with a mark in a pod's log: what `bireme tensorboard` writes of it must stay in its folder."""
-    who = log_echo.Who(0, 1, 0, "evaluator")
+    who = log_echo.Reporter(0, 1, 0, "evaluator")
     records: list[Any] = [
         Scalars(3, NOW, {"loss": 0.5}),
         Text(3, NOW, "note", "hello"),
@@ -102,9 +110,9 @@ def marked_line(folder: Path) -> Target:
         line = log_echo.read(found) if found else None
         who, records = line or (None, [])
         name = f"{who.role}-{who.rank}" if who is not None and who.role else "rank-0"
-        reported = [Reported(Source(name), (0, 0), record) for record in records]
+        reported = [Reported(MetricSource(name), (0, 0), record) for record in records]
         _followed(reported)
-        board = Board(folder / "board" / "tensorboard", _Feed(reported))
+        board = TensorboardWriter(folder / "board" / "tensorboard", _Feed(reported))
         board.refresh()
         board.close()
 
@@ -122,10 +130,10 @@ def marked_line(folder: Path) -> Target:
 
 def record_payload(folder: Path) -> Target:
     names = [record_format.encode_name(number, name) for number, name in enumerate(("loss", "accuracy"))]
-    form = Form([0, 1])
+    form = ScalarsLayout([0, 1])
     image = Image(4, NOW, "picture", b"\x89PNG" + bytes(40), 2, 2)
     payloads = (
-        record_format.encode(Opened(NOW, 77)),
+        record_format.encode(FileOpened(NOW, 77)),
         *names,
         form.pack(form.head, 3, NOW, 0.5, 0.25),
         record_format.encode(Histogram(4, NOW, "weights", (1, 2), (0.0, 1.0, 2.0))),
@@ -140,11 +148,13 @@ def record_payload(folder: Path) -> Target:
     def read(data: bytes) -> None:
         # With the right checksum: a frame that is damaged otherwise gets no further than that.
         path.write_bytes(record_format.MAGIC + b"".join(map(_framed, (*names, data, payloads[3]))))
-        record_reader.Reader(str(path), leaves_out_large=True).read()
+        record_reader.RecordReader(str(path), leaves_out_large=True).read()
         progress_reader.of(folder)
-        decoder = record_format.Decoder()
+        decoder = record_format.RecordDecoder()
         records = [decoder.decode(payload) for payload in (*names, data, payloads[3], data)]
-        _followed([Reported(Source("rank-0", 0), (0, 0), record) for record in records if record is not None])
+        _followed(
+            [Reported(MetricSource("rank-0", 0), (0, 0), record) for record in records if record is not None]
+        )
 
     trees: tuple[Tree, ...] = ({"lr": 0.1, "layers": [1, 2], "name": "x"},)
     corpus = (head + b"[1, 2]", head + DEEP, head + b"1" * 5000, payloads[4][:1], payloads[5][:3])
@@ -153,9 +163,9 @@ def record_payload(folder: Path) -> Target:
 
 def record_file(folder: Path) -> Target:
     names = [record_format.encode_name(0, "loss")]
-    form = Form([0])
+    form = ScalarsLayout([0])
     payloads = [
-        record_format.encode(Opened(NOW, 77)),
+        record_format.encode(FileOpened(NOW, 77)),
         *names,
         *(form.pack(form.head, step, NOW, 0.5) for step in range(5)),
     ]
@@ -165,8 +175,8 @@ def record_file(folder: Path) -> Target:
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        record_reader.Reader(str(path), leaves_out_large=True).read()
-        Metrics(metric_reader.Follower(path.parent)).refresh()
+        record_reader.RecordReader(str(path), leaves_out_large=True).read()
+        RunMetrics(metric_reader.RecordFollower(path.parent)).refresh()
 
     longest = record_format.MAGIC + struct.pack("<II", 0, record_format.LARGEST) + b"short"
     return Target("record file", (sample,), read, corpus=(longest,))
@@ -233,7 +243,7 @@ class _Feed:
 
 def _followed(reported: list[Reported]) -> None:
     """Does with records what curves and TensorBoard do."""
-    found = Metrics(_Feed(reported))
+    found = RunMetrics(_Feed(reported))
     found.refresh()
     for name in found.names():
         found.series(name)

@@ -84,7 +84,7 @@ def seen_file(folder: Path) -> Target:
 def report_file(folder: Path) -> Target:
     error = rank_evidence.ReportedError("ValueError", "no\nway", "Traceback...", NOW)
     return _of_run(
-        folder, "reports/mnist-worker-0.1.json", msgspec.json.encode(rank_evidence.Report(True, error))
+        folder, "reports/mnist-worker-0.1.json", msgspec.json.encode(rank_evidence.RankReport(True, error))
     )
 
 

@@ -65,7 +65,7 @@ class Runner:
         """Asks for a rank. Any: further fields of the order."""
         self._count += 1
         out, err = os.pipe(), os.pipe()
-        order = wire.Order(
+        order = wire.ForkRequest(
             id=str(self._count),
             argv=argv,
             env=dict(os.environ) if env is None else env,

@@ -13,7 +13,7 @@ from bireme.model.status import Blame, Condition, ConditionType, Status
 from bireme.sdk import diagnosis
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.local import run_views
-from bireme.sdk.local.rank_evidence import Report, ReportedError
+from bireme.sdk.local.rank_evidence import RankReport, ReportedError
 from bireme.sdk.local.run_history import Failure, ReplicaHistory
 from bireme.sdk.views import Finding
 from tests.unit import build
@@ -37,7 +37,7 @@ SUCCEEDED = Status(
     completed=20.0,
 )
 
-Reports = Mapping[tuple[str, int], Report]
+Reports = Mapping[tuple[str, int], RankReport]
 
 
 def _life(
@@ -61,8 +61,8 @@ def _life(
     )
 
 
-def _report(at: float, what: str = "no") -> Report:
-    return Report(error=ReportedError("ValueError", what, f"Traceback...\nValueError: {what}\n", at))
+def _report(at: float, what: str = "no") -> RankReport:
+    return RankReport(error=ReportedError("ValueError", what, f"Traceback...\nValueError: {what}\n", at))
 
 
 def _evidence(
@@ -219,7 +219,7 @@ def test_a_job_that_runs_well_needs_no_diagnosis() -> None:
 
 def test_ranks_that_never_asked_for_their_rank_are_independent_copies() -> None:
     silent: Reports = {
-        (f"mnist-{one}", 0): Report(read_rank=False) for one in ("master-0", "worker-0", "worker-1")
+        (f"mnist-{one}", 0): RankReport(read_rank=False) for one in ("master-0", "worker-0", "worker-1")
     }
 
     found = diagnosis.diagnose(_evidence(SUCCEEDED, reports=silent))
@@ -231,7 +231,7 @@ def test_ranks_that_never_asked_for_their_rank_are_independent_copies() -> None:
 
 def test_a_script_that_uses_lightning_is_told_what_lightning_takes() -> None:
     silent: Reports = {
-        (f"mnist-{one}", 0): Report(read_rank=False, trainer="lightning")
+        (f"mnist-{one}", 0): RankReport(read_rank=False, trainer="lightning")
         for one in ("master-0", "worker-0", "worker-1")
     }
 
@@ -243,9 +243,9 @@ def test_a_script_that_uses_lightning_is_told_what_lightning_takes() -> None:
 
 def test_one_rank_that_asked_or_left_no_report_is_enough_to_say_nothing() -> None:
     asked: Reports = {
-        ("mnist-master-0", 0): Report(read_rank=True),
-        ("mnist-worker-0", 0): Report(read_rank=False),
-        ("mnist-worker-1", 0): Report(read_rank=False),
+        ("mnist-master-0", 0): RankReport(read_rank=True),
+        ("mnist-worker-0", 0): RankReport(read_rank=False),
+        ("mnist-worker-1", 0): RankReport(read_rank=False),
     }
     unknown = {key: report for key, report in asked.items() if key[0] != "mnist-master-0"}
 
@@ -255,7 +255,7 @@ def test_one_rank_that_asked_or_left_no_report_is_enough_to_say_nothing() -> Non
 
 def test_replicas_of_a_plain_kubeflow_job_are_not_called_copies() -> None:
     job = build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 1))
-    silent: Reports = {(f"mnist-{one}", 0): Report(read_rank=False) for one in ("master-0", "worker-0")}
+    silent: Reports = {(f"mnist-{one}", 0): RankReport(read_rank=False) for one in ("master-0", "worker-0")}
 
     assert diagnosis.diagnose(_evidence(SUCCEEDED, job=job, reports=silent)) is None
 
@@ -302,7 +302,7 @@ def test_the_failure_names_the_rank_that_ps_names() -> None:
     status = replace(FAILED, blame=blame)
     echo = ReportedError("ValueError", "no batch", "Traceback\nValueError: no batch\n", 9.0, "train.py:3")
     lives = (_life("master-0", 9.5), _life("worker-1", 10.0, code=137))
-    evidence = _evidence(status, *lives, reports={("mnist-master-0", 0): Report(True, echo)})
+    evidence = _evidence(status, *lives, reports={("mnist-master-0", 0): RankReport(True, echo)})
 
     found = diagnosis.diagnose(evidence)
 

@@ -14,7 +14,7 @@ from bireme.runner import control
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
 from bireme.runs.run_files import Desired
-from bireme.runs.storage.locks import Lock
+from bireme.runs.storage.locks import FileLock
 from bireme.sdk.local import prune
 from bireme.sdk.local.local_backend import LocalJob
 from tests.unit.runs.making import ended, make_run
@@ -60,7 +60,7 @@ def test_a_failed_job_that_was_just_resumed_is_not_deleted_by_its_name(tmp_path:
 class _ResumedMeanwhile(RunDirectory):
     """A run that another command resumes after this one has seen that it failed."""
 
-    def hold(self) -> Lock | None:
+    def hold(self) -> FileLock | None:
         _call_back(RunDirectory(self.home, self.id))
         return super().hold()
 
@@ -78,7 +78,7 @@ def test_a_job_that_is_resumed_while_it_is_removed_is_kept(tmp_path: Path) -> No
 class _TakenMeanwhile(RunDirectory):
     """A run whose new runner takes it after this command has seen that nobody had it."""
 
-    lock: Lock | None = None
+    lock: FileLock | None = None
 
     def is_held(self) -> bool:
         found = super().is_held()

@@ -13,9 +13,9 @@ from bireme.model.status import Condition, ConditionType, Phase, Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs.log_writer import LogWriter, Stream
-from bireme.runs.run_files import Context, Desired, Machine
+from bireme.runs.run_files import Desired, Machine, RunContext
 from bireme.runs.storage import files
-from bireme.runs.storage.locks import Lock
+from bireme.runs.storage.locks import FileLock
 from bireme.sdk.local.run_follower import LATER, SELDOM, SOON, Pace, Watch
 from tests.unit import build
 
@@ -23,7 +23,7 @@ JOB = build.job(Kind.PYTORCH, build.role("Worker", 2))
 
 
 def _run(home: Path) -> RunDirectory:
-    context = Context(cwd="/", python="python", machine=Machine("elsewhere"), created=0.0)
+    context = RunContext(cwd="/", python="python", machine=Machine("elsewhere"), created=0.0)
     run, lock = directory.create(home, Desired(JOB, {}), context)
     lock.close()
     return run
@@ -116,5 +116,5 @@ def test_looks_are_frequent_at_first_and_seldom_in_silence() -> None:
     assert pace.pause(True) == LATER
 
 
-def _never() -> Lock:
+def _never() -> FileLock:
     raise AssertionError("somebody else holds the run")

@@ -6,14 +6,14 @@ import yaml
 from msgspec.structs import replace
 
 from bireme.operator.install import crds, operator_objects
-from bireme.operator.install.operator_objects import Object, Settings
+from bireme.operator.install.operator_objects import Object, OperatorSettings
 
 _MADE = "# Made by `make deploy`: change src/bireme/operator instead.\n"
 
 
 def files() -> dict[str, str]:
     """The text of every file, by its path within the folder."""
-    settings = Settings()
+    settings = OperatorSettings()
     definitions = {
         f"crds/{crds.name(kind)}.yaml": _text(f"The custom resource {kind}.", crds.definition(kind))
         for kind in crds.KINDS

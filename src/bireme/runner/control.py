@@ -17,7 +17,7 @@ from bireme.runs import machine as machines
 from bireme.runs.directory import RunDirectory
 from bireme.runs.run_files import Desired, Machine
 from bireme.runs.storage import files
-from bireme.runs.storage.locks import Lock
+from bireme.runs.storage.locks import FileLock
 
 
 def stop(run: RunDirectory) -> None:
@@ -87,7 +87,7 @@ def goes_on(run: RunDirectory) -> bool:
     return run.is_active() and not (run.desired().deleted and run.status().phase is Phase.SUSPENDED)
 
 
-def hold_ended(run: RunDirectory) -> Lock | None:
+def hold_ended(run: RunDirectory) -> FileLock | None:
     """Hold a run that has ended or is to be removed, so that nobody takes it; None if it goes on again."""
     lock = run.hold()
     if lock is None:

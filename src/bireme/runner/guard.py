@@ -27,14 +27,14 @@ from bireme.runs import runner_log
 from bireme.runs.directory import RunDirectory
 from bireme.runs.run_files import RunId
 from bireme.runs.storage import files
-from bireme.runs.storage.locks import Lock
+from bireme.runs.storage.locks import FileLock
 
 _MOST_DEATHS = 10
 """Runners that may die within a minute; more is a fault that another runner would not cure."""
 _WINDOW = 60.0
 
 
-def start(run: RunDirectory, lock: Lock, *, stdin: bool = False) -> None:
+def start(run: RunDirectory, lock: FileLock, *, stdin: bool = False) -> None:
     """Start the guard and the runner of a run that this process holds; `stdin` passes on what it reads."""
     if threading.active_count() > 1 or processes.MARK in os.environ:
         _start_anew(run, lock)
@@ -67,10 +67,10 @@ def main(arguments: list[str]) -> None:
         os._exit(0)
     cgroups.leave()
     _detach(run)
-    _guard(run, Lock(int(descriptor)), None)
+    _guard(run, FileLock(int(descriptor)), None)
 
 
-def _start_anew(run: RunDirectory, lock: Lock) -> None:
+def _start_anew(run: RunDirectory, lock: FileLock) -> None:
     """Start the guard in an interpreter of its own.
 
     A fork of a threaded program may hang in its locks. And a fork of a rank would carry the mark of the
@@ -93,7 +93,7 @@ def _start_anew(run: RunDirectory, lock: Lock) -> None:
     lock.close()
 
 
-def _guard(run: RunDirectory, lock: Lock | None, stdin: Input | None) -> None:
+def _guard(run: RunDirectory, lock: FileLock | None, stdin: Input | None) -> None:
     deaths: list[float] = []
     while lock is not None:
         pid = os.fork()

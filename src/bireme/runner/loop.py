@@ -22,7 +22,7 @@ from bireme.model.status import Phase, Status
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
 from bireme.runs.storage import disk_reserve, files
-from bireme.runs.storage.disk_room import LAST_TRIES, PASSING, Room
+from bireme.runs.storage.disk_room import LAST_TRIES, PASSING, DiskRoom
 
 LONGEST_WAIT = 30.0
 """Seconds after which a runner looks unasked: a lost wake-up costs time, never correctness."""
@@ -89,7 +89,7 @@ async def _serve(run: RunDirectory, stdin: Input | None) -> None:
     loop.add_reader(wake.fileno(), woken)
     place = msgspec.structs.replace(run_environment.of(run), stdin=stdin)
     ledger = Ledger(run.home, gpus.capacity)
-    room = Room(run.path)
+    room = DiskRoom(run.path)
     disk_reserve.keep(run.path)
     try:
         launch = await room.until(lambda: WarmLauncher(run.home, place, warm=run.context().warm))

@@ -25,7 +25,7 @@ from bireme.runner import guard
 from bireme.runs import directory, machine
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
-from bireme.runs.run_files import Context, Desired, References
+from bireme.runs.run_files import Desired, ReferencedValues, RunContext
 
 LINGER = 30.0
 """Seconds that replicas may outlive a success here: a parameter server never ends by itself."""
@@ -37,7 +37,7 @@ class Submission(Struct, frozen=True, kw_only=True):
 
     job: Job
     manifest: dict[str, object]
-    references: References = References()
+    references: ReferencedValues = ReferencedValues()
     supplies: Overrides = Overrides()
     environ: Mapping[str, str] = {}
     script: str = ""
@@ -133,7 +133,7 @@ def submit(home: Path, order: Submission) -> Submitted:
     job = replace(job, uid=secrets.token_hex(4), policy=policy)
     given = order.supplies
     folder = Path(given.cwd).absolute()
-    context = Context(
+    context = RunContext(
         cwd=str(folder),
         python=python_finder.find(order.environ, given.python),
         machine=machine.this_machine(),

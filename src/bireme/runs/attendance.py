@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bireme import errors
 from bireme.runs.storage import locks
-from bireme.runs.storage.locks import Lock
+from bireme.runs.storage.locks import FileLock
 
 LOCK = "terminal"
 """In the run directory: held, with a process id inside, as long as its user follows."""
@@ -25,7 +25,7 @@ def attending(folder: Path) -> Iterator[None]:
         yield
 
 
-def _said(folder: Path) -> Lock | None:
+def _said(folder: Path) -> FileLock | None:
     lock = None
     try:
         lock = locks.hold(folder / LOCK)

@@ -16,7 +16,7 @@ from bireme.runtime.checkpoints import exporting
 _PROGRAM = os.path.join(os.path.dirname(os.path.dirname(exporting.__file__)), "start_export.py")
 
 
-class Wish(Struct, frozen=True):
+class ExportRequest(Struct, frozen=True):
     """What to write where."""
 
     source: str
@@ -32,7 +32,7 @@ class Wish(Struct, frozen=True):
         return [self.source, self.target, self.part, "force" if self.force else ""]
 
 
-class Told(Struct, frozen=True):
+class ExportedPart(Struct, frozen=True):
     """What was written."""
 
     part: str
@@ -48,7 +48,7 @@ class _Refused(Struct, frozen=True):
     hint: str = ""
 
 
-def export(pythons: Sequence[str], wish: Wish) -> Told:
+def export(pythons: Sequence[str], wish: ExportRequest) -> ExportedPart:
     """Writes it in the first of the interpreters that has torch; BadInput if it cannot be written."""
     known = tuple(dict.fromkeys(pythons))
     for python in known:
@@ -59,7 +59,7 @@ def export(pythons: Sequence[str], wish: Wish) -> Told:
             if done.returncode:
                 raise _refusal(done.stderr.decode("utf-8", "replace"))
             # A library may have something to say, too, as it is imported.
-            return msgspec.json.decode(done.stdout.strip().rpartition(b"\n")[2], type=Told)
+            return msgspec.json.decode(done.stdout.strip().rpartition(b"\n")[2], type=ExportedPart)
     raise errors.BadInput(
         f"torch is not installed in {', '.join(known)}, and the file is one of it",
         hint="activate an environment that has it",

@@ -19,9 +19,9 @@ from bireme.model.decisions import Event
 from bireme.model.decode_errors import DAMAGED
 from bireme.model.status import Status
 from bireme.runs.journal import Journal
-from bireme.runs.run_files import Context, Desired, RecordedEvent, RunId, is_name, is_number, parse_run
+from bireme.runs.run_files import Desired, RecordedEvent, RunContext, RunId, is_name, is_number, parse_run
 from bireme.runs.storage import disk_reserve, files, locks
-from bireme.runs.storage.locks import Lock
+from bireme.runs.storage.locks import FileLock
 from bireme.runs.wake import Wake, make_wake, send_wake
 
 Value = TypeVar("Value")
@@ -104,8 +104,8 @@ class RunDirectory:
         """Replaces the status, durably; only for who holds the run."""
         files.replace(self.path / "status.json", msgspec.json.encode(status))
 
-    def context(self) -> Context:
-        return self._read("context.json", Context)
+    def context(self) -> RunContext:
+        return self._read("context.json", RunContext)
 
     def append_events(self, events: Iterable[Event], now: float) -> None:
         recorded = [RecordedEvent(now, one.type, one.reason, one.message) for one in events]
@@ -125,7 +125,7 @@ class RunDirectory:
             merged.append(event)
         return tuple(merged)
 
-    def hold(self) -> Lock | None:
+    def hold(self) -> FileLock | None:
         """Takes the run for this process until it ends (see `Lock`), or returns None if another has it."""
         lock = locks.hold(self.path / "lock")
         if lock is not None:
@@ -191,7 +191,7 @@ def runs_folder(home: Path) -> Path:
     return home / "runs"
 
 
-def create(home: Path, desired: Desired, context: Context) -> tuple[RunDirectory, Lock]:
+def create(home: Path, desired: Desired, context: RunContext) -> tuple[RunDirectory, FileLock]:
     """Makes the next run of the job's name, and holds it; refuses a name of which a run is active.
 
     The directory appears whole or not at all. The lock is held before anybody can see the run, so that no
@@ -262,7 +262,7 @@ def every(home: Path) -> tuple[RunDirectory, ...]:
     return ()
 
 
-def _made(run: RunDirectory, desired: Desired, context: Context) -> Lock:
+def _made(run: RunDirectory, desired: Desired, context: RunContext) -> FileLock:
     new = run.path.with_name(f".new-{secrets.token_hex(4)}")
     new.mkdir(mode=files.PRIVATE_FOLDER)
     lock = locks.hold(new / "lock")

@@ -11,7 +11,7 @@ import msgspec
 
 from bireme.model.decode_errors import DAMAGED
 from bireme.runs.storage import disk_room, files
-from bireme.runs.storage.disk_room import Room
+from bireme.runs.storage.disk_room import DiskRoom
 
 Record = TypeVar("Record")
 
@@ -59,7 +59,7 @@ class Journal(Generic[Record]):
 class Backlog(Generic[Record]):
     """A journal whose records wait in memory, in their order, while they cannot be written."""
 
-    def __init__(self, journal: Journal[Record], room: Room) -> None:
+    def __init__(self, journal: Journal[Record], room: DiskRoom) -> None:
         self._journal = journal
         self._waiting: list[Record] = []
         self.room = room

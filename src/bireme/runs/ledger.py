@@ -41,7 +41,7 @@ class Grant(Struct, frozen=True):
     """A sentence for people if it is less cpu than was asked for."""
 
 
-class Claim(Struct, frozen=True):
+class MachineClaim(Struct, frozen=True):
     """What a run holds; also in its run directory, so that the ledger can be made again."""
 
     run: RunId
@@ -128,7 +128,7 @@ class Ledger:
         self._database.run(work)
         self._wake(woken)
 
-    def holders(self) -> tuple[Claim, ...]:
+    def holders(self) -> tuple[MachineClaim, ...]:
         """Returns the living claims, the oldest first."""
         claims = self._database.run(lambda connection: _Book(connection).claims())
         return tuple(sorted((one for one in claims if self._lives(one.run)), key=lambda one: one.since))
@@ -201,13 +201,13 @@ class Ledger:
                 book.drop_ticket(ticket.run)
         return living
 
-    def _grant(self, book: _Book, ask: _Ask, held: Held, claims: dict[RunId, Claim]) -> Grant:
+    def _grant(self, book: _Book, ask: _Ask, held: Held, claims: dict[RunId, MachineClaim]) -> Grant:
         own = claims.get(ask.run)
         known = own.grant.ports if own and own.grant.attempt == ask.attempt else {}
         taken = {port for one in claims.values() for port in _all_ports(one.grant.ports)}
         given = self._ports(ask.demands, known, taken)
         grant = Grant(ask.attempt, held.devices, given, ask.note)
-        claim = Claim(ask.run, self._here, own.since if own else ask.now, ask.demands, held, grant)
+        claim = MachineClaim(ask.run, self._here, own.since if own else ask.now, ask.demands, held, grant)
         # Before the ledger has it: a claim that only the ledger knew would be lost with the ledger.
         files.replace_quickly(RunDirectory(self._home, ask.run).claim_path, msgspec.json.encode(claim))
         book.put_claim(claim)
@@ -262,11 +262,11 @@ class _Book:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[MachineClaim, ...]:
         found = self._connection.execute("SELECT record FROM claims")
-        return tuple(msgspec.json.decode(record, type=Claim) for (record,) in found)
+        return tuple(msgspec.json.decode(record, type=MachineClaim) for (record,) in found)
 
-    def put_claim(self, claim: Claim) -> None:
+    def put_claim(self, claim: MachineClaim) -> None:
         values = (claim.run.name, claim.run.number, msgspec.json.encode(claim))
         self._connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", values)
 
@@ -293,8 +293,8 @@ def _all_ports(by_replica: Ports) -> Iterable[int]:
     return (port for names in by_replica.values() for port in names.values())
 
 
-def _read_claim(path: Path) -> Claim | None:
+def _read_claim(path: Path) -> MachineClaim | None:
     try:
-        return msgspec.json.decode(files.read(path), type=Claim)
+        return msgspec.json.decode(files.read(path), type=MachineClaim)
     except (OSError, *DAMAGED):
         return None

@@ -40,7 +40,7 @@ class ReportedError(Struct, frozen=True):
         return self.told.line
 
 
-class Report(Struct, frozen=True):
+class RankReport(Struct, frozen=True):
     """What a rank wrote down about itself when it ended."""
 
     read_rank: bool = True
@@ -51,7 +51,7 @@ class Report(Struct, frozen=True):
     """The library that runs the script's loop, where it uses one that is known."""
 
 
-Reports = dict[tuple[str, int], Report]
+Reports = dict[tuple[str, int], RankReport]
 """By replica and attempt."""
 
 
@@ -65,13 +65,13 @@ def every(run: Path) -> Reports:
     return found
 
 
-def one(run: Path, replica: str, attempt: int) -> Report | None:
+def one(run: Path, replica: str, attempt: int) -> RankReport | None:
     """The report of a replica in an attempt, if it can be read."""
     return _read(run / FOLDER / f"{replica}.{attempt}.json")
 
 
-def _read(path: Path) -> Report | None:
+def _read(path: Path) -> RankReport | None:
     try:
-        return msgspec.json.decode(files.read(path), type=Report)
+        return msgspec.json.decode(files.read(path), type=RankReport)
     except (OSError, *DAMAGED):
         return None

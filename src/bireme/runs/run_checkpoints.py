@@ -28,7 +28,7 @@ def where(folder: Path) -> str:
     return notes.checkpoints(str(folder))
 
 
-class Newest(Struct, frozen=True):
+class NewestCheckpoint(Struct, frozen=True):
     """The newest checkpoint that can be restored: of which step, in which place, and when it was saved."""
 
     step: int
@@ -36,18 +36,18 @@ class Newest(Struct, frozen=True):
     saved: float
 
 
-def newest(folder: Path) -> Newest | None:
+def newest(folder: Path) -> NewestCheckpoint | None:
     """That of the run in this directory; of those in a bucket, which may be far, what its script noted."""
     place = where(folder)
     if "://" in place:
         noted = notes.saved(str(folder))
-        return None if noted is None else Newest(noted.step, place, noted.time)
+        return None if noted is None else NewestCheckpoint(noted.step, place, noted.time)
     try:
         found = listed(place)
     except errors.BiremeError:
         return None
     good = next((one for one in reversed(found) if one.is_good), None)
-    return None if good is None else Newest(good.step, place, good.saved)
+    return None if good is None else NewestCheckpoint(good.step, place, good.saved)
 
 
 def listed(place: str, *, verified: bool = False) -> tuple[Checkpoint, ...]:

@@ -72,7 +72,7 @@ class CodeRecord(Struct, frozen=True, omit_defaults=True):
     """Hashes by path, where there is no repository."""
 
 
-class References(Struct, frozen=True, omit_defaults=True):
+class ReferencedValues(Struct, frozen=True, omit_defaults=True):
     """The ConfigMaps and Secrets that came with the manifest: values by object name and key."""
 
     config_maps: dict[str, dict[str, bytes]] = {}
@@ -82,7 +82,7 @@ class References(Struct, frozen=True, omit_defaults=True):
         return f"References({len(self.config_maps)} config maps, {len(self.secrets)} secrets)"
 
 
-class Context(Struct, frozen=True, kw_only=True):
+class RunContext(Struct, frozen=True, kw_only=True):
     """Where and with what a run was started, so that a runner resumed from any shell equals the first."""
 
     cwd: str
@@ -97,7 +97,7 @@ class Context(Struct, frozen=True, kw_only=True):
     """`--volume`: claim names, and the folders that supply them."""
     command: tuple[str, ...] = ()
     """`--command`: what the image's entrypoint would have run."""
-    references: References = References()
+    references: ReferencedValues = ReferencedValues()
     code: CodeRecord = CodeRecord()
     detached: bool = False
     """The job outlives the terminal that it was started from."""

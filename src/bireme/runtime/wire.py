@@ -6,7 +6,7 @@ A frame is four bytes of length (big-endian) and a JSON object. A connection is 
         -> {"op": "status", "pid", "python", "preloaded": [name...], "packages": [name...],
             "failed": [{"name", "error"}...], "versions": {name: version}, "ready": true, "children": n,
             "fingerprint", "stale": bool}
-    {"op": "start", ...fields of Order} with three file descriptors: stdin, stdout, stderr
+    {"op": "start", ...fields of ForkRequest} with three file descriptors: stdin, stdout, stderr
         -> {"op": "started", "id", "pid", "start_time", "missing": [text...], "warm": bool, "why": text?}
            once the process stands on its own: in its process group, directory, groups and mounts. `missing`
            names groups and limits that were not possible; without its mounts nothing starts. A start that
@@ -89,7 +89,7 @@ class WireError(Exception):
 
 
 @dataclass(frozen=True)
-class Order:
+class ForkRequest:
     """One rank to start; `argv` is `[-m] TARGET args...` as after `python`."""
 
     id: str
@@ -123,11 +123,11 @@ def is_set_later(name: str) -> bool:
     return name in _LATER
 
 
-def read_order(message: Message) -> Order:
+def read_fork_request(message: Message) -> ForkRequest:
     """Reads a start request; a field of the wrong shape is a WireError."""
     try:
         umask = message.get("umask")
-        return Order(
+        return ForkRequest(
             id=str(message["id"]),
             argv=tuple(str(part) for part in message["argv"]),
             env={str(name): str(value) for name, value in message["env"].items()},

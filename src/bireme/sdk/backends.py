@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from bireme import errors
 from bireme.model.job import Job
-from bireme.runs.logs.log_reader import EVERYTHING, Choice, LogLine
+from bireme.runs.logs.log_reader import EVERYTHING, LogLine, LogSelection
 from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import CheckView, Diagnosis, Glance, JobSummary, JobView, RankStack
 
@@ -98,7 +98,7 @@ class Found(Protocol):
         """Names this very job for ever."""
 
     def view(self) -> JobView: ...
-    def watch(self, choice: Choice = EVERYTHING) -> Following: ...
+    def watch(self, choice: LogSelection = EVERYTHING) -> Following: ...
     def attending(self) -> AbstractContextManager[None]:
         """Says while it lasts that a person follows at the terminal and can answer the job."""
 

@@ -15,7 +15,7 @@ from bireme.manifest.problems import Complaints
 from bireme.model.status import Phase
 from bireme.runs import run_checkpoints
 from bireme.runs.home import home as home_of
-from bireme.runs.logs.log_reader import Choice, LogLine
+from bireme.runs.logs.log_reader import LogLine, LogSelection
 from bireme.runs.run_checkpoints import Checkpoint
 from bireme.sdk import settings, submissions
 from bireme.sdk.backends import Backend, Following, Found, Started, Where
@@ -59,7 +59,7 @@ class JobHandle:
     def wait(self, timeout: float | None = None) -> JobView:
         """Waits until the job has ended; raises Unreachable if that takes longer than the timeout."""
         end = None if timeout is None else time.monotonic() + timeout
-        watch = self._found.watch(Choice(last=0))
+        watch = self._found.watch(LogSelection(last=0))
         try:
             while not watch.glance().phase.is_final:
                 if not watch.exists():
@@ -106,7 +106,7 @@ class JobHandle:
     def watch(self, replica: str | None = None, *, since: Since = None, tail: int | None = None) -> Following:
         """A follower of a job's lines and state, for whoever shows them as they come."""
         full = None if replica is None else self._found.replica(replica)
-        return self._found.watch(Choice(replica=full, since=_moment(since), last=tail))
+        return self._found.watch(LogSelection(replica=full, since=_moment(since), last=tail))
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """What its script saved, the oldest first."""

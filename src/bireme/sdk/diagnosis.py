@@ -13,7 +13,7 @@ from bireme.model.job import Job, RestartScope, replica_ids
 from bireme.model.replicas import Loss, ReplicaPhase, printable
 from bireme.model.status import ConditionType, Phase, Status
 from bireme.sdk import rank_names
-from bireme.sdk.local.rank_evidence import Report, ReportedError
+from bireme.sdk.local.rank_evidence import RankReport, ReportedError
 from bireme.sdk.local.run_history import Failure, ReplicaHistory
 from bireme.sdk.views import Diagnosis, Finding, FirstError
 
@@ -42,7 +42,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     status: Status
     host: str
     lives: tuple[ReplicaHistory, ...] = ()
-    reports: Mapping[tuple[str, int], Report] = {}
+    reports: Mapping[tuple[str, int], RankReport] = {}
     crashes: Mapping[tuple[str, int], str] = {}
     """Where a replica's code was when a signal ended it, as its interpreter wrote in its last moment."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bireme.core.machine import stalls
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs import log_reader
-from bireme.runs.logs.log_reader import Choice
+from bireme.runs.logs.log_reader import LogSelection
 from bireme.runs.metrics import metric_reader
 from bireme.sdk.local import run_history
 
@@ -20,7 +20,7 @@ def hint(run: RunDirectory, now: float) -> str:
     if not began:
         return ""
     since = max(began)
-    lines = [line.time for line in log_reader.tail(run.logs, _MOST, Choice(since=since))]
+    lines = [line.time for line in log_reader.tail(run.logs, _MOST, LogSelection(since=since))]
     reported = metric_reader.times(run.path / metric_reader.FOLDER, status.attempt, _MOST)
     quiet = stalls.silence([moment for moment in reported if moment >= since], lines, now)
     return "" if quiet is None else sentence(str(run.id), quiet)

@@ -22,7 +22,7 @@ from bireme.manifest.read import Reading, ReadJob
 from bireme.manifest.text.nodes import Document
 from bireme.model.job import Kind
 from bireme.runner.submit import Submission
-from bireme.runs.run_files import References
+from bireme.runs.run_files import ReferencedValues
 
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 """No vowels, so that no word comes out; nothing that looks like something else."""
@@ -223,10 +223,10 @@ def _beside(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
                 yield one
 
 
-def _kept(reading: Reading) -> References:
+def _kept(reading: Reading) -> ReferencedValues:
     """What a run keeps of the ConfigMaps and Secrets beside its job: their exact bytes."""
     found = reading.references
-    return References(_as_bytes(found.config_maps), _as_bytes(found.secrets))
+    return ReferencedValues(_as_bytes(found.config_maps), _as_bytes(found.secrets))
 
 
 def _as_bytes(objects: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, bytes]]:
@@ -236,7 +236,9 @@ def _as_bytes(objects: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, b
     }
 
 
-def _order(read_job: ReadJob, references: References, given: RunOptions, scene: Invocation) -> Submission:
+def _order(
+    read_job: ReadJob, references: ReferencedValues, given: RunOptions, scene: Invocation
+) -> Submission:
     here = scene.cwd
     return Submission(
         job=read_job.job,

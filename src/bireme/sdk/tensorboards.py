@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bireme import errors
 from bireme.runs.metrics.metric_reader import Feed
-from bireme.runs.metrics.tensorboard import Board
+from bireme.runs.metrics.tensorboard import TensorboardWriter
 
 
 class Curves(Struct, frozen=True):
@@ -26,9 +26,9 @@ class Curves(Struct, frozen=True):
     is_full: Callable[[], bool] = lambda: False
     """Whether there are more ranks or names than are shown."""
 
-    def board(self) -> Board:
+    def board(self) -> TensorboardWriter:
         """The event files, to be kept current by whoever holds this."""
-        return Board(self.folder, *self.feeds)
+        return TensorboardWriter(self.folder, *self.feeds)
 
 
 def program(python: str, environ: Mapping[str, str]) -> str:

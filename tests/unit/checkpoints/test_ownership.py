@@ -18,7 +18,7 @@ from bireme.runtime.checkpoints.storage.folder_store import Folder
 from bireme.runtime.checkpoints.storage.ownership import Claim, Ownership
 from bireme.runtime.checkpoints.values import Owner
 from bireme.runtime.script.complaints import Complaint
-from bireme.runtime.script.rank_env import place
+from bireme.runtime.script.rank_env import read_rank_env
 from tests.unit.checkpoints.building import Heard
 
 LIVELY = Patience(heartbeat=0.1, silence=0.6)
@@ -70,7 +70,7 @@ def test_a_forked_process_does_not_hold_what_its_parent_does(tmp_path: Path) -> 
 
 def torchrun(where: Path, restarts: int, keep: int = 3) -> Checkpoints:
     """As a script sees the place that a torchrun with its defaults has started, on whichever host."""
-    found = place({**TORCHRUN, "TORCHELASTIC_RESTART_COUNT": str(restarts)})
+    found = read_rank_env({**TORCHRUN, "TORCHELASTIC_RESTART_COUNT": str(restarts)})
     owner = Owner(str(where), found.rank, found.world_size, found.attempt, found.launch)
     return Checkpoints(str(where), owner, Keep(last=keep), Heard(), LIVELY)
 

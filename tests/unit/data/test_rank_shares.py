@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bireme.runtime.data.epoch_order import Position, position
-from bireme.runtime.data.rank_shares import Cut, Orders, Rule, cuts, pending
+from bireme.runtime.data.rank_shares import EpochOrders, SharingRule, StepSlice, cuts, pending
 from bireme.runtime.data.rank_shares import count as counted
 from bireme.runtime.script.complaints import Complaint
 
@@ -17,7 +17,7 @@ Taken = Counter[tuple[int, int]]
 """How often each (epoch, place in its order) was taken."""
 
 
-def take(taken: Taken, cut: Cut, total: int, world: int) -> list[int]:
+def take(taken: Taken, cut: StepSlice, total: int, world: int) -> list[int]:
     """Counts what a step takes; gives how much each rank has."""
     sizes = []
     for rank in range(world):
@@ -48,7 +48,7 @@ def test_every_sample_is_taken_once_in_each_epoch(
     here = Position()
 
     for number, (world, batch, steps) in enumerate(parts):
-        rule = Rule(world, batch if merges else 1, merges=merges)
+        rule = SharingRule(world, batch if merges else 1, merges=merges)
         until = None if number == len(parts) - 1 else steps
         for count, cut in enumerate(cuts(total, here, rule, epochs)):
             if count == until:
@@ -78,7 +78,7 @@ def test_dropping_the_last_step_repeats_nothing_and_gives_full_steps(
     for world, batch, steps in parts:
         batch = min(batch, total // world)
         for _, cut in zip(
-            range(steps), cuts(total, here, Rule(world, batch, drop_last=True), epochs), strict=False
+            range(steps), cuts(total, here, SharingRule(world, batch, drop_last=True), epochs), strict=False
         ):
             assert take(taken, cut, total, world) == [batch] * world
             here = cut.after
@@ -91,7 +91,7 @@ def test_dropping_the_last_step_repeats_nothing_and_gives_full_steps(
 def test_a_run_goes_on_from_any_step_as_if_it_had_not_stopped(
     world: int, batch: int, more: int, merges: bool
 ) -> None:
-    rule = Rule(world, batch if merges else 1, merges=merges)
+    rule = SharingRule(world, batch if merges else 1, merges=merges)
     total = world + more
     whole = list(cuts(total, Position(), rule, 3))
 
@@ -113,7 +113,7 @@ def test_steps_are_counted_without_being_made(
     here = Position()
 
     for world, batch, steps in parts:
-        rule = Rule(world, batch if merges else 1, drops, merges)
+        rule = SharingRule(world, batch if merges else 1, drops, merges)
         if drops and total < world * rule.batch:
             continue
         made = list(cuts(total, here, rule, epochs))
@@ -123,7 +123,7 @@ def test_steps_are_counted_without_being_made(
 
 
 def test_too_few_for_all_ranks_join_the_last_step() -> None:
-    found = list(cuts(11, Position(), Rule(world=3, batch=3), 1))
+    found = list(cuts(11, Position(), SharingRule(world=3, batch=3), 1))
 
     assert [cut.size for cut in found] == [11]
     assert found[0].after == Position(1)
@@ -131,10 +131,10 @@ def test_too_few_for_all_ranks_join_the_last_step() -> None:
 
 
 def test_too_few_after_more_ranks_came_open_the_next_epoch() -> None:
-    two_ranks = list(cuts(10, Position(), Rule(world=2, batch=2), 2))
+    two_ranks = list(cuts(10, Position(), SharingRule(world=2, batch=2), 2))
     here = two_ranks[1].after
 
-    found = list(cuts(10, here, Rule(world=4, batch=2), 2))
+    found = list(cuts(10, here, SharingRule(world=4, batch=2), 2))
 
     assert here == Position(0, 8)
     assert found[0].before == Position(1, 0, tail=(0, 8))
@@ -143,7 +143,7 @@ def test_too_few_after_more_ranks_came_open_the_next_epoch() -> None:
 
 
 def test_what_is_left_after_the_last_epoch_is_filled_up() -> None:
-    (cut,) = cuts(10, Position(0, 8), Rule(world=4, batch=2), 1)
+    (cut,) = cuts(10, Position(0, 8), SharingRule(world=4, batch=2), 1)
 
     assert [cut.share(10, rank, 4) for rank in range(4)] == [
         (range(8, 10, 4), range(2, 2, 4)),
@@ -157,31 +157,36 @@ def test_what_is_left_after_the_last_epoch_is_filled_up() -> None:
 @pytest.mark.parametrize(
     ("total", "position", "rule", "words"),
     [
-        (3, Position(), Rule(4), "4 ranks and 3 samples"),
-        (1, Position(), Rule(4), "4 ranks and 1 sample,"),
+        (3, Position(), SharingRule(4), "4 ranks and 3 samples"),
+        (1, Position(), SharingRule(4), "4 ranks and 1 sample,"),
         (
             20,
             Position(),
-            Rule(4, 8, drop_last=True),
+            SharingRule(4, 8, drop_last=True),
             "takes 32 samples .8 for each rank., and there are only 20",
         ),
-        (300, Position(2, 500), Rule(4), "stands at sample 500 of an epoch, and now there are 300 samples"),
-        (300, Position(2, 0, (1, 400)), Rule(4), "stands at sample 400"),
+        (
+            300,
+            Position(2, 500),
+            SharingRule(4),
+            "stands at sample 500 of an epoch, and now there are 300 samples",
+        ),
+        (300, Position(2, 0, (1, 400)), SharingRule(4), "stands at sample 400"),
     ],
 )
 def test_data_that_cannot_be_shared_is_refused(
-    total: int, position: Position, rule: Rule, words: str
+    total: int, position: Position, rule: SharingRule, words: str
 ) -> None:
     with pytest.raises(Complaint, match=words):
         next(cuts(total, position, rule, None))
 
 
 def test_ranks_take_different_samples_of_the_shuffled_order() -> None:
-    orders = Orders(10, seed=1, shuffle=True)
+    orders = EpochOrders(10, seed=1, shuffle=True)
 
     found = [
         sample
-        for cut in cuts(10, Position(0, 8), Rule(world=4, batch=1), 2)
+        for cut in cuts(10, Position(0, 8), SharingRule(world=4, batch=1), 2)
         for rank in range(4)
         for sample in orders.taken(cut, rank, 4)
     ]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from bireme.runtime.data import seeding
 from bireme.runtime.data.epoch_order import Position, position
-from bireme.runtime.data.rank_shares import Rule, cuts
-from bireme.runtime.data.stream_shares import Flow, Taken
+from bireme.runtime.data.rank_shares import SharingRule, cuts
+from bireme.runtime.data.stream_shares import StreamStep, StreamSteps
 
 Element = tuple[int, int]
 """(epoch, place)."""
@@ -56,9 +56,9 @@ class Keeping(Stream):
 
 
 def flow(
-    stream: Stream, rule: Rule, rank: int, epochs: int | None, here: Position | None = None
-) -> Flow[Element]:
-    return Flow(stream, here or Position(), rule, rank, epochs, seed=0)
+    stream: Stream, rule: SharingRule, rank: int, epochs: int | None, here: Position | None = None
+) -> StreamSteps[Element]:
+    return StreamSteps(stream, here or Position(), rule, rank, epochs, seed=0)
 
 
 @pytest.mark.parametrize("kind", [Stream, Keeping])
@@ -68,7 +68,7 @@ def test_is_cut_like_a_sequence_of_the_same_length(
     kind: type[Stream], world: int, batch: int, more: int, drop_last: bool
 ) -> None:
     total = world * batch + more
-    rule = Rule(world, batch, drop_last)
+    rule = SharingRule(world, batch, drop_last)
 
     for rank in range(world):
         found = list(flow(kind(total), rule, rank, 2).steps())
@@ -101,7 +101,7 @@ def test_every_element_is_taken_once_in_each_epoch(
     here = Position()
 
     for number, (world, batch, steps) in enumerate(parts):
-        rule = Rule(world, batch if merges else 1, merges=merges)
+        rule = SharingRule(world, batch if merges else 1, merges=merges)
         until = None if number == len(parts) - 1 else steps
         flows = [flow(kind(total), rule, rank, epochs, here).steps() for rank in range(world)]
         for count, step in enumerate(zip(*flows, strict=True)):
@@ -122,9 +122,13 @@ def test_every_element_is_taken_once_in_each_epoch(
 
 
 @pytest.mark.parametrize("kind", [Stream, Keeping])
-@pytest.mark.parametrize("rule", [Rule(3, 2), Rule(3, 2, drop_last=True), Rule(3, merges=False)])
+@pytest.mark.parametrize(
+    "rule", [SharingRule(3, 2), SharingRule(3, 2, drop_last=True), SharingRule(3, merges=False)]
+)
 @pytest.mark.parametrize("total", [12, 13, 16])
-def test_goes_on_from_any_step_as_if_it_had_not_stopped(kind: type[Stream], rule: Rule, total: int) -> None:
+def test_goes_on_from_any_step_as_if_it_had_not_stopped(
+    kind: type[Stream], rule: SharingRule, total: int
+) -> None:
     whole = list(flow(kind(total), rule, 1, 3).steps())
 
     for number, taken in enumerate(whole):
@@ -132,20 +136,22 @@ def test_goes_on_from_any_step_as_if_it_had_not_stopped(kind: type[Stream], rule
         assert [renumbered(one, number + 1) for one in rest] == whole[number + 1 :]
 
 
-def renumbered(taken: Taken[Element], more: int) -> Taken[Element]:
+def renumbered(taken: StreamStep[Element], more: int) -> StreamStep[Element]:
     return replace(taken, number=taken.number + more)
 
 
 def test_ends_early_when_an_epoch_is_smaller_than_the_world() -> None:
-    assert list(flow(Stream(3), Rule(4), 0, 5).steps()) == []
-    assert list(flow(Stream(0), Rule(1), 0, None).steps()) == []
+    assert list(flow(Stream(3), SharingRule(4), 0, 5).steps()) == []
+    assert list(flow(Stream(0), SharingRule(1), 0, None).steps()) == []
 
 
 def test_a_stream_that_cannot_be_read_again_loses_nothing() -> None:
     found = [
         [
             taken.elements[0]
-            for taken in Flow(iter(range(7)), Position(), Rule(3, merges=False), rank, 1, 0).steps()
+            for taken in StreamSteps(
+                iter(range(7)), Position(), SharingRule(3, merges=False), rank, 1, 0
+            ).steps()
         ]
         for rank in range(3)
     ]
@@ -163,9 +169,9 @@ class Forgetful(Keeping):
 
 
 def test_a_stream_that_forgets_is_read_again() -> None:
-    (first, *whole) = flow(Forgetful(6), Rule(1), 0, 2).steps()
+    (first, *whole) = flow(Forgetful(6), SharingRule(1), 0, 2).steps()
 
-    rest = list(flow(Forgetful(6), Rule(1), 0, 2, first.after).steps())
+    rest = list(flow(Forgetful(6), SharingRule(1), 0, 2, first.after).steps())
 
     assert [taken.elements for taken in rest] == [taken.elements for taken in whole]
     assert first.after.inner is None
@@ -182,12 +188,14 @@ class Shuffling:
 def test_random_streams_are_the_same_for_all_and_leave_the_callers_numbers_alone() -> None:
     random.seed(5)
     undisturbed = [random.random() for _ in range(8)]
-    whole = [taken.elements[0] for taken in Flow(Shuffling(), Position(), Rule(1), 0, 2, 0).steps()]
+    whole = [
+        taken.elements[0] for taken in StreamSteps(Shuffling(), Position(), SharingRule(1), 0, 2, 0).steps()
+    ]
 
     random.seed(5)
     mixed = []
     found = []
-    for taken in seeding.apart(Flow(Shuffling(), Position(0, 3), Rule(1), 0, 2, 0).steps()):
+    for taken in seeding.apart(StreamSteps(Shuffling(), Position(0, 3), SharingRule(1), 0, 2, 0).steps()):
         found.append(taken.elements[0])
         mixed.append(random.random())
 

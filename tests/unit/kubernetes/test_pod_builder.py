@@ -164,7 +164,7 @@ def test_every_rank_knows_its_run_and_its_attempt(of: Made) -> None:
             one for one in of.pod(role.name, attempt=3)["spec"]["containers"] if one["name"] == role.main
         )
 
-        found = rank_env.place({one["name"]: one.get("value", "") for one in main["env"]})
+        found = rank_env.read_rank_env({one["name"]: one.get("value", "") for one in main["env"]})
 
         assert (found.run, found.attempt) == ("job-uid", 3)
         assert "BIREME_RUN=job-uid/3" in variables(main)

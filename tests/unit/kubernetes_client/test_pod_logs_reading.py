@@ -9,7 +9,7 @@ from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.pod_logs import ECHO, Mark, Source
 from bireme.runs.logs.log_reader import LogLine
 from bireme.runtime.records import log_echo
-from bireme.runtime.records.log_echo import Who
+from bireme.runtime.records.log_echo import Reporter
 from bireme.runtime.records.record_format import Scalars
 from tests.unit.kubernetes_client.server import run, serving
 
@@ -17,7 +17,7 @@ SOURCE = Source("ns", "train-master-0", "uid", "pytorch", "train-master-0")
 
 
 def echo(step: int) -> str:
-    (line,) = log_echo.lines(Who(0, 0, 0), [Scalars(step, float(step), {"loss": 0.5})])
+    (line,) = log_echo.lines(Reporter(0, 0, 0), [Scalars(step, float(step), {"loss": 0.5})])
     return line
 
 

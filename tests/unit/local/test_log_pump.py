@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bireme.backends.local.log_pump import Pump, Sink, drain
 from bireme.runs.logs.log_writer import LogWriter
-from bireme.runs.storage.disk_room import Room
+from bireme.runs.storage.disk_room import DiskRoom
 
 PATIENCE = 30.0
 
@@ -67,7 +67,7 @@ def test_a_log_that_cannot_be_written_to_its_end_does_not_end_the_runner(tmp_pat
 
     async def story() -> None:
         writer = LogWriter(tmp_path, "worker-0", "main")
-        sink = Sink(writer, Room(tmp_path), lambda: None)
+        sink = Sink(writer, DiskRoom(tmp_path), lambda: None)
         first, second = Pump(refuse), Pump(taken.append)
         for one in (first, second):
             os.write(one.write_end, b"last words")

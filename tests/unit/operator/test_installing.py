@@ -11,7 +11,7 @@ from bireme import errors
 from bireme.backends.kubernetes.client.api import Api
 from bireme.model.job import Kind
 from bireme.operator.install import crds, installing
-from bireme.operator.install.operator_objects import Settings
+from bireme.operator.install.operator_objects import OperatorSettings
 from tests.unit.kubernetes.apiserver import ApiServer, asked
 from tests.unit.kubernetes_client.server import run, serving, status
 
@@ -53,7 +53,7 @@ def test_a_definition_that_kubernetes_forgot_to_delete_is_brought_to_its_mind() 
     async def story() -> None:
         server = Forgetful()
         async with serving(server.answer) as where, Api(where) as api:
-            done = [one async for one in installing.uninstall(api, Settings("bireme"))]
+            done = [one async for one in installing.uninstall(api, OperatorSettings("bireme"))]
 
         assert server.definition is None
         assert [one.name for one in done if one.outcome == "deleted"] == [crds.name(Kind.TENSORFLOW)]
@@ -70,7 +70,7 @@ def test_what_somebody_else_made_is_refused_before_the_definitions_are_applied(w
     server.objects["/apis/apps/v1/deployments"] = {"items": []}
 
     async def install(api: Api) -> None:
-        async for _ in installing.install(api, installing.Wish(Settings("bireme"))):
+        async for _ in installing.install(api, installing.InstallRequest(OperatorSettings("bireme"))):
             pass
 
     with pytest.raises(errors.BadInput, match="somebody else has made"):

@@ -11,17 +11,17 @@ from tools.deploy.files import files
 from bireme.backends.kubernetes.objects import mpi_objects
 from bireme.model.job import Kind
 from bireme.operator.install import crds, operator_objects
-from bireme.operator.install.operator_objects import Settings
+from bireme.operator.install.operator_objects import OperatorSettings
 from tests.unit.kubernetes.making import mpi
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
-SETTINGS = Settings()
+SETTINGS = OperatorSettings()
 
 Json = Any  # as objects are written
 
 
-def by_kind(settings: Settings = SETTINGS) -> dict[str, Json]:
+def by_kind(settings: OperatorSettings = SETTINGS) -> dict[str, Json]:
     parts = (operator_objects.rights, operator_objects.network, operator_objects.workload)
     found = [one for part in parts for one in part(settings)]
     return {f"{one['kind']} {one['metadata']['name']}": one for one in found}  # type: ignore[index]
@@ -34,7 +34,7 @@ def test_the_files_are_current() -> None:
 
 
 def test_the_files_hold_what_is_installed() -> None:
-    settings = Settings(network_policy=True)
+    settings = OperatorSettings(network_policy=True)
     texts = [text for name, text in files().items() if not name.endswith("kustomization.yaml")]
     written = [one for text in texts for one in yaml.safe_load_all(text)]
 
@@ -49,13 +49,13 @@ def test_the_files_hold_what_is_installed() -> None:
 
 
 def test_everything_is_known_to_be_ours() -> None:
-    for one in (*crds.every(), operator_objects.namespace(Settings()), *by_kind().values()):
+    for one in (*crds.every(), operator_objects.namespace(OperatorSettings()), *by_kind().values()):
         metadata: Json = one["metadata"]
         assert metadata["labels"]["app.kubernetes.io/part-of"] == "bireme"
 
 
 def test_a_chosen_namespace_and_image_are_used_everywhere() -> None:
-    objects = by_kind(Settings("elsewhere", "registry.example/operator:1"))
+    objects = by_kind(OperatorSettings("elsewhere", "registry.example/operator:1"))
 
     assert operator_objects.NAMESPACE not in str(objects)
     assert "registry.example/operator:1" in str(objects["Deployment bireme-operator"])
@@ -84,7 +84,7 @@ def test_the_operator_holds_what_it_grants_to_a_launcher() -> None:
 
 
 def granted(kinds: tuple[Kind, ...]) -> set[str]:
-    rules = by_kind(Settings(kinds=kinds))["ClusterRole bireme-operator"]["rules"]
+    rules = by_kind(OperatorSettings(kinds=kinds))["ClusterRole bireme-operator"]["rules"]
     return {resource for rule in rules for resource in rule["resources"]}
 
 
@@ -108,12 +108,12 @@ def test_rights_over_jobs_are_those_of_the_kinds_that_are_served() -> None:
 
 
 def test_the_operator_is_told_which_kinds_it_serves() -> None:
-    def arguments(settings: Settings) -> str:
+    def arguments(settings: OperatorSettings) -> str:
         pod = by_kind(settings)["Deployment bireme-operator"]["spec"]["template"]["spec"]
         return " ".join(pod["containers"][0]["args"])
 
-    assert "--kind" not in arguments(Settings())
-    assert "--kind TFJob --kind JAXJob" in arguments(Settings(kinds=(Kind.TENSORFLOW, Kind.JAX)))
+    assert "--kind" not in arguments(OperatorSettings())
+    assert "--kind TFJob --kind JAXJob" in arguments(OperatorSettings(kinds=(Kind.TENSORFLOW, Kind.JAX)))
 
 
 def test_the_pod_listens_at_its_own_address_only() -> None:
@@ -126,7 +126,7 @@ def test_the_pod_listens_at_its_own_address_only() -> None:
 
 
 def test_a_network_policy_is_there_when_it_is_wanted() -> None:
-    wanted = by_kind(Settings(network_policy=True))
+    wanted = by_kind(OperatorSettings(network_policy=True))
 
     assert not any(name.startswith("NetworkPolicy") for name in by_kind())
     spec = wanted["NetworkPolicy bireme-operator"]["spec"]

@@ -29,9 +29,11 @@ class Bench:
 def read(folder: Path) -> list[record_format.Record]:
     """All records of a folder, but for those that only say who wrote."""
     found = [
-        one for file in record_reader.files(str(folder)) for one in record_reader.Reader(file.path).read()
+        one
+        for file in record_reader.files(str(folder))
+        for one in record_reader.RecordReader(file.path).read()
     ]
-    return [one for one in found if not isinstance(one, record_format.Opened)]
+    return [one for one in found if not isinstance(one, record_format.FileOpened)]
 
 
 def losses(folder: Path) -> list[int]:

@@ -175,8 +175,8 @@ def test_a_forked_process_reports_into_a_file_of_its_own(tmp_path: Path) -> None
         assert writer.wait() == 0
 
     parent, child = record_reader.files(str(tmp_path))
-    assert len(record_reader.Reader(parent.path).read()) == 1001
-    assert len(record_reader.Reader(child.path).read()) == 1000
+    assert len(record_reader.RecordReader(parent.path).read()) == 1001
+    assert len(record_reader.RecordReader(child.path).read()) == 1000
 
 
 def _may_mount(folder: Path) -> bool:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bireme.runtime.records import log_echo
-from bireme.runtime.records.log_echo import MARK, Who
+from bireme.runtime.records.log_echo import MARK, Reporter
 from bireme.runtime.records.record_format import Histogram, Params, Record, Scalars, Text
 
-WHO = Who(rank=3, attempt=1, start=2)
+WHO = Reporter(rank=3, attempt=1, start=2)
 names = st.text(min_size=1, max_size=20).filter(str.isprintable)
 times = st.integers(0, 2**40).map(lambda milliseconds: milliseconds / 1000)
 values = st.dictionaries(names, st.floats(allow_nan=False), min_size=1, max_size=10)

@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 from bireme.runtime.records import record_format, record_reader
-from bireme.runtime.records.record_file import Space
+from bireme.runtime.records.record_file import RecordFile
 from bireme.runtime.records.record_format import Histogram, Image, Params, Text
 from bireme.runtime.records.recorder import RETRY_AFTER
 from tests.unit.records.making import Bench
@@ -75,7 +75,7 @@ def test_a_reader_goes_on_where_it_was(bench: Bench) -> None:
     recorder = bench.recorder(rank=3, attempt=2)
     recorder.scalars(1, {"loss": 1.0})
     (file,) = record_reader.files(str(bench.folder))
-    reader = record_reader.Reader(file.path)
+    reader = record_reader.RecordReader(file.path)
 
     first = reader.read()
     nothing = reader.read()
@@ -83,7 +83,7 @@ def test_a_reader_goes_on_where_it_was(bench: Bench) -> None:
     second = reader.read()
 
     assert (file.rank, file.attempt) == (3, 2)
-    assert isinstance(first[0], record_format.Opened)
+    assert isinstance(first[0], record_format.FileOpened)
     assert first[1:] == [record_format.Scalars(1, 1000.0, {"loss": 1.0})]
     assert nothing == []
     assert second == [record_format.Scalars(2, 1000.0, {"loss": 2.0, "more": 3.0})]
@@ -302,7 +302,7 @@ def test_somebody_who_cannot_listen_stops_nothing(bench: Bench) -> None:
 
 def test_where_files_cannot_be_mapped_they_are_written_to(bench: Bench) -> None:
     bench.folder.mkdir()
-    space = Space(str(bench.folder), 0, 0)
+    space = RecordFile(str(bench.folder), 0, 0)
     space._can_map = False  # there is no file system here that really refuses
 
     for number in range(100):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bireme.runtime.records import log_echo, thinning
-from bireme.runtime.records.log_echo import Who
+from bireme.runtime.records.log_echo import Reporter
 from bireme.runtime.records.record_format import Scalars, Text
 from bireme.runtime.records.thinning import Thinned
 
@@ -76,7 +76,7 @@ def test_a_day_of_training_fits_into_a_log_whatever_is_reported(kinds: list[list
         for names in kinds:
             for step in range(40 if len(kinds) == 1 else 2):
                 made.add(Scalars(step, elapsed, dict.fromkeys(names, 0.123456789)))
-        lines = log_echo.lines(Who(0, 0, 0), made.points(thinning.budget(elapsed)))
+        lines = log_echo.lines(Reporter(0, 0, 0), made.points(thinning.budget(elapsed)))
         portion = sum(len(line) + 1 for line in lines)
         written += portion
         elapsed += thinning.pause(elapsed, portion)

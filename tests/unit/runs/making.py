@@ -18,8 +18,8 @@ from bireme.model.status import Condition, ConditionType, Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
 from bireme.runs.machine import this_machine
-from bireme.runs.run_files import Context, Desired
-from bireme.runs.storage.locks import Lock
+from bireme.runs.run_files import Desired, RunContext
+from bireme.runs.storage.locks import FileLock
 
 REPOSITORY = Path(__file__).parents[3]
 LIMIT = 60.0
@@ -34,13 +34,13 @@ def desired(name: str = "mnist", replicas: int = 1) -> Desired:
     return Desired(job, {"kind": "PyTorchJob", "metadata": {"name": name}})
 
 
-def context(created: float = 100.0) -> Context:
-    return Context(
+def context(created: float = 100.0) -> RunContext:
+    return RunContext(
         cwd="/", python=sys.executable, machine=this_machine(), created=created, environment={"TOKEN": "hush"}
     )
 
 
-def make_run(home: Path, name: str = "mnist", created: float = 100.0) -> tuple[RunDirectory, Lock]:
+def make_run(home: Path, name: str = "mnist", created: float = 100.0) -> tuple[RunDirectory, FileLock]:
     return directory.create(home, desired(name), context(created))
 
 

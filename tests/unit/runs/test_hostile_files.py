@@ -121,7 +121,7 @@ def test_records_and_small_files_that_are_no_plain_files_count_as_empty(
     assert stable.learnt("python", "train.py") == Lesson()
     assert Book(tmp_path).read() == ()
     with suppress(errors.BiremeError):
-        assert metric_reader.Follower(tmp_path).poll() == []
+        assert metric_reader.RecordFollower(tmp_path).poll() == []
 
 
 def test_a_length_beyond_the_file_is_not_allocated(tmp_path: Path) -> None:

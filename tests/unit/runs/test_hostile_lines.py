@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from bireme.runs.logs import log_records
 from bireme.runs.logs.log_records import EchoedRecords
 from bireme.runs.metrics import tensorboard, tfevents
-from bireme.runs.metrics.metric_reader import Metrics, Reported, Source
-from bireme.runs.metrics.tensorboard import Board
+from bireme.runs.metrics.metric_reader import MetricSource, Reported, RunMetrics
+from bireme.runs.metrics.tensorboard import TensorboardWriter
 from bireme.runtime.records import log_echo
-from bireme.runtime.records.log_echo import Who
+from bireme.runtime.records.log_echo import Reporter
 from bireme.runtime.records.record_format import Params, Record, Scalars, Text
 
-WHO = Who(0, 0, 0)
+WHO = Reporter(0, 0, 0)
 
 
 class Fed:
@@ -56,7 +56,7 @@ def test_a_role_that_is_a_path_deletes_and_writes_nothing(tmp_path: Path, role: 
     (victim / "events.out.tfevents.1.theirs").write_text("precious")
     before = below(tmp_path)
     written = role.format(folder=tmp_path) if isinstance(role, str) else role
-    board = Board(tmp_path / "home" / "tensorboard", Fed(line(role=written)))
+    board = TensorboardWriter(tmp_path / "home" / "tensorboard", Fed(line(role=written)))
 
     board.refresh()
 
@@ -68,9 +68,9 @@ def test_a_role_that_is_a_path_deletes_and_writes_nothing(tmp_path: Path, role: 
 def test_a_board_refuses_a_source_that_is_no_folder_name(tmp_path: Path, name: str) -> None:
     class Hostile:
         def poll(self) -> list[Reported]:
-            return [Reported(Source(name), (0, 0), Scalars(1, 1.0, {"loss": 0.5}))]
+            return [Reported(MetricSource(name), (0, 0), Scalars(1, 1.0, {"loss": 0.5}))]
 
-    board = Board(tmp_path / "tensorboard", Hostile())
+    board = TensorboardWriter(tmp_path / "tensorboard", Hostile())
 
     board.refresh()
 
@@ -81,11 +81,11 @@ def test_a_board_deletes_only_event_files_of_its_own(tmp_path: Path) -> None:
     theirs = tmp_path / "tensorboard" / "rank-0" / "events.out.tfevents.1.theirs"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("precious")
-    first = Board(tmp_path / "tensorboard", Fed(line()))
+    first = TensorboardWriter(tmp_path / "tensorboard", Fed(line()))
     first.refresh()
     first.close()
 
-    second = Board(tmp_path / "tensorboard", Fed(line()))
+    second = TensorboardWriter(tmp_path / "tensorboard", Fed(line()))
     second.refresh()
 
     assert theirs.read_text() == "precious"
@@ -98,7 +98,7 @@ def test_a_board_does_not_follow_a_link_out_of_its_folder(tmp_path: Path) -> Non
     (victim / "events.out.tfevents.1.bireme").write_text("precious")
     (tmp_path / "tensorboard").mkdir()
     (tmp_path / "tensorboard" / "rank-0").symlink_to(victim)
-    board = Board(tmp_path / "tensorboard", Fed(line()))
+    board = TensorboardWriter(tmp_path / "tensorboard", Fed(line()))
 
     board.refresh()
 
@@ -108,7 +108,9 @@ def test_a_board_does_not_follow_a_link_out_of_its_folder(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("step", [10**30, 2**63, -1, 1e30, "1", True, None, [1]])
 def test_a_step_that_is_no_step_does_not_end_the_reader(step: object) -> None:
-    metrics = Metrics(Fed(line(points=[[step, 1.0, {"loss": 0.5}]]), line(points=[[2, 1.0, {"loss": 0.5}]])))
+    metrics = RunMetrics(
+        Fed(line(points=[[step, 1.0, {"loss": 0.5}]]), line(points=[[2, 1.0, {"loss": 0.5}]]))
+    )
 
     metrics.refresh()
 
@@ -155,7 +157,7 @@ def test_a_rank_that_makes_up_names_fills_neither_memory_nor_disk(
     lines = [line(rank=rank) for rank in range(100)]
     lines += [line(points=[[1, 1.0, {f"made-up-{number}": 1.0}]]) for number in range(100)]
     feed = Fed(*lines)
-    board = Board(tmp_path / "tensorboard", feed)
+    board = TensorboardWriter(tmp_path / "tensorboard", feed)
 
     board.refresh()
 
@@ -183,8 +185,8 @@ _LINES = st.one_of(
 
 def check_that_nothing_is_touched(folder: Path, lines: list[str]) -> None:
     """Reads lines as hostile as they may be, into metrics and into a board."""
-    board = Board(folder / "home" / "tensorboard", Fed(*(_echoed(one) for one in lines)))
-    metrics = Metrics(Fed(*(_echoed(one) for one in lines)))
+    board = TensorboardWriter(folder / "home" / "tensorboard", Fed(*(_echoed(one) for one in lines)))
+    metrics = RunMetrics(Fed(*(_echoed(one) for one in lines)))
 
     board.refresh()
     metrics.refresh()
@@ -260,7 +262,9 @@ _RECORDS: list[Record] = [
 
 
 def test_what_an_honest_rank_reports_passes() -> None:
-    lines = [one.removeprefix(log_echo.MARK) for one in log_echo.lines(Who(3, 1, 2, "evaluator"), _RECORDS)]
+    lines = [
+        one.removeprefix(log_echo.MARK) for one in log_echo.lines(Reporter(3, 1, 2, "evaluator"), _RECORDS)
+    ]
 
     found = Fed(*lines).poll()
 

@@ -22,7 +22,7 @@ from bireme.model.status import Phase
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import TICKET_GRACE, Grant, Ledger
 from bireme.runs.run_files import RunId
-from bireme.runs.storage.locks import Lock
+from bireme.runs.storage.locks import FileLock
 from tests.unit.runs.making import actor, ended, eventually, finish, forked, gang, kill, make_run, said, tell
 
 GPU = "nvidia.com/gpu"
@@ -47,7 +47,7 @@ def holders(home: Path) -> list[str]:
     return [str(claim.run) for claim in ledger(home).holders()]
 
 
-def run_of(home: Path, name: str) -> tuple[RunId, Lock]:
+def run_of(home: Path, name: str) -> tuple[RunId, FileLock]:
     run, lock = make_run(home, name)
     return run.id, lock
 

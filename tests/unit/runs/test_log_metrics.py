@@ -11,7 +11,7 @@ from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs import log_metrics
 from bireme.runs.logs.log_writer import LogWriter, Stream
-from bireme.runs.metrics.metric_reader import Metrics
+from bireme.runs.metrics.metric_reader import RunMetrics
 from tests.unit.runs.making import context, desired
 
 
@@ -39,7 +39,7 @@ def _started(run: RunDirectory, replica: str, attempt: int, at: float) -> None:
             file.write(msgspec.json.encode(entry) + b"\n")
 
 
-def _points(metrics: Metrics, name: str) -> dict[str, list[tuple[int, float, float]]]:
+def _points(metrics: RunMetrics, name: str) -> dict[str, list[tuple[int, float, float]]]:
     metrics.refresh()
     return {
         one.source.name: list(zip(one.steps, one.times, one.values, strict=True))
@@ -49,7 +49,7 @@ def _points(metrics: Metrics, name: str) -> dict[str, list[tuple[int, float, flo
 
 def test_numbers_of_each_replica_are_found_as_they_are_printed(tmp_path: Path) -> None:
     run = _run(tmp_path, "loss\naccuracy")
-    metrics = Metrics(*log_metrics.feeds(run))
+    metrics = RunMetrics(*log_metrics.feeds(run))
 
     _print(run, "mnist-worker-0", (1.0, "hello"), (2.0, "step 5 loss: 0.5 accuracy=0.25"))
     assert metrics.refresh()
@@ -72,7 +72,7 @@ def test_a_later_attempt_supersedes_the_steps_that_it_repeats(tmp_path: Path) ->
     lines += [(10.5 + step, f"step {step} loss: 1.0") for step in range(2, 6)]
     _print(run, "mnist-worker-0", *lines)
 
-    found = _points(Metrics(*log_metrics.feeds(run)), "loss")
+    found = _points(RunMetrics(*log_metrics.feeds(run)), "loss")
 
     assert [(step, value) for step, _, value in found["worker-0"]] == [
         (0, 0.0),
@@ -86,7 +86,7 @@ def test_a_step_that_begins_anew_in_each_epoch_supersedes_nothing(tmp_path: Path
     _started(run, "mnist-worker-0", 0, 1.0)
     _print(run, "mnist-worker-0", *((2.0 + i, f"step {i % 3} loss: {i}") for i in range(6)))
 
-    found = _points(Metrics(*log_metrics.feeds(run)), "loss")
+    found = _points(RunMetrics(*log_metrics.feeds(run)), "loss")
 
     assert len(found["worker-0"]) == 6
 
@@ -95,12 +95,12 @@ def test_a_run_without_patterns_does_not_read_its_logs(tmp_path: Path) -> None:
     run = _run(tmp_path, "")
     _print(run, "mnist-worker-0", (1.0, "loss: 0.5"))
 
-    assert not Metrics(*log_metrics.feeds(run)).refresh()
+    assert not RunMetrics(*log_metrics.feeds(run)).refresh()
 
 
 def test_names_and_steps_that_a_hostile_line_makes_up_do_no_harm(tmp_path: Path) -> None:
     run = _run(tmp_path, r"(?P<name>\S+) = (?P<value>\S+) at (?P<step>\S+)" + "\nloss")
-    metrics = Metrics(*log_metrics.feeds(run))
+    metrics = RunMetrics(*log_metrics.feeds(run))
     lines = [f"loss: 0.5 step {2**63 - 1024}", *(["loss: 0.5"] * 1100)]
 
     _print(run, "mnist-worker-0", (1.0, "\x1b[2Jx = 1 at 5"), (2.0, "y = 1 at -5"), (2.0, "z = 1 at 7"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runs.logs.log_reader import Choice, Follower, LogLine, read, tail
+from bireme.runs.logs.log_reader import LogFollower, LogLine, LogSelection, read, tail
 from bireme.runs.logs.log_writer import LogSettings, LogWriter, Stream
 from tests.unit.runs.making import actor, finish
 
@@ -41,9 +41,9 @@ def test_one_replica_or_container_can_be_chosen(tmp_path: Path) -> None:
     written(tmp_path, "w-1", (2.0, "b"))
     written(tmp_path, "w-1", (3.0, "c"), container="helper")
 
-    assert [line.text for line in read(tmp_path, Choice(replica="w-1"))] == ["b", "c"]
-    assert [line.text for line in read(tmp_path, Choice(replica="w-1", container="main"))] == ["b"]
-    assert list(read(tmp_path, Choice(replica="w-9"))) == []
+    assert [line.text for line in read(tmp_path, LogSelection(replica="w-1"))] == ["b", "c"]
+    assert [line.text for line in read(tmp_path, LogSelection(replica="w-1", container="main"))] == ["b"]
+    assert list(read(tmp_path, LogSelection(replica="w-9"))) == []
 
 
 def test_a_run_without_logs_is_quiet(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_lines_since_a_time(tmp_path: Path) -> None:
     numbered(tmp_path, "w-0", 500)
     numbered(tmp_path, "w-1", 500, start=250.0)
 
-    late = list(read(tmp_path, Choice(since=490.0)))
+    late = list(read(tmp_path, LogSelection(since=490.0)))
 
     assert [line.time for line in late] == sorted(line.time for line in late)
     assert sum(line.replica == "w-0" for line in late) == 10
@@ -68,7 +68,7 @@ def test_lines_since_a_time_within_one_long_file(tmp_path: Path) -> None:
     for number in range(20_000):
         one.feed(OUT, b"x" * 50 + b"\n", float(number))
 
-    times = [line.time for line in read(tmp_path, Choice(since=17_123.0))]
+    times = [line.time for line in read(tmp_path, LogSelection(since=17_123.0))]
 
     assert times == [float(number) for number in range(17_123, 20_000)]
 
@@ -111,7 +111,7 @@ def test_a_long_backlog_comes_in_order_over_several_polls(tmp_path: Path) -> Non
 
     polls = 0
     times = []
-    with Follower(tmp_path) as follower:
+    with LogFollower(tmp_path) as follower:
         while polls == 0 or follower.behind:
             times += [line.time for line in follower.poll()]
             polls += 1
@@ -127,12 +127,12 @@ def test_a_clock_that_was_set_back_loses_no_line(tmp_path: Path) -> None:
     numbered(tmp_path, "w-1", 1000)
 
     assert sum(1 for _ in read(tmp_path)) == 31_000
-    mine = [int(line.text.rstrip("x")) for line in read(tmp_path, Choice(replica="w-0"))]
+    mine = [int(line.text.rstrip("x")) for line in read(tmp_path, LogSelection(replica="w-0"))]
     assert mine == list(range(30_000))
 
 
 def test_a_follower_sees_new_lines_new_replicas_and_new_files(tmp_path: Path) -> None:
-    follower = Follower(tmp_path)
+    follower = LogFollower(tmp_path)
     assert follower.poll() == []
 
     one = LogWriter(tmp_path, "w-0", "main", SMALL)
@@ -148,7 +148,7 @@ def test_a_follower_sees_new_lines_new_replicas_and_new_files(tmp_path: Path) ->
 
 def test_a_follower_can_begin_with_the_last_lines(tmp_path: Path) -> None:
     numbered(tmp_path, "w-0", 500)
-    follower = Follower(tmp_path, Choice(last=2))
+    follower = LogFollower(tmp_path, LogSelection(last=2))
 
     assert [line.text for line in follower.poll()] == ["w-0 498", "w-0 499"]
     written(tmp_path, "w-0", (600.0, "x"), (601.0, "y"), (602.0, "z"))
@@ -161,7 +161,7 @@ def test_a_follower_can_begin_with_the_last_lines(tmp_path: Path) -> None:
 def test_a_follower_that_is_slower_than_the_removal_goes_on_with_what_is_left(tmp_path: Path) -> None:
     one = LogWriter(tmp_path, "w-0", "main", LogSettings(rotate_at=500, keep=1))
     one.feed(OUT, b"0\n", 0.0)
-    follower = Follower(tmp_path)
+    follower = LogFollower(tmp_path)
     seen = [int(line.text) for line in follower.poll()]
 
     for number in range(1, 100):
@@ -183,7 +183,7 @@ def test_no_line_is_lost_or_doubled_while_files_are_left_behind(tmp_path: Path) 
         for line in lines:
             seen[line.replica].append(line.text)
 
-    with Follower(tmp_path) as follower:
+    with LogFollower(tmp_path) as follower:
         while any(_runs(one) for one in writers):
             take(follower.poll())
         take(follower.poll())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bireme import errors
 from bireme.runs.logs import log_reader
 from bireme.runs.logs.log_writer import (
-    Entry,
+    LogEntry,
     LogSettings,
     LogWriter,
     Stream,
@@ -41,7 +41,7 @@ def raw(logs: Path) -> str:
 
 
 def live(logs: Path) -> list[str]:
-    with log_reader.Follower(logs) as follower:
+    with log_reader.LogFollower(logs) as follower:
         follower.poll()
         return [line.text for line in follower.live()]
 
@@ -61,7 +61,7 @@ def test_an_entry_has_the_format_of_the_kubelet(tmp_path: Path) -> None:
 def test_entries_come_back_as_they_were(time: float, stream: str, whole: bool, text: bytes) -> None:
     text = text.replace(b"\n", b"")
 
-    found = parse_entry(encode_entry(Entry(time, stream, whole, text)).removesuffix(b"\n"))
+    found = parse_entry(encode_entry(LogEntry(time, stream, whole, text)).removesuffix(b"\n"))
 
     assert found is not None
     assert abs(found.time - time) < 2e-6
@@ -261,7 +261,7 @@ def test_the_log_says_how_many_lines_are_missing_when_there_is_room_again(tmp_pa
 
 def test_of_a_batch_that_is_cut_only_the_lines_that_do_not_fit_are_counted(tmp_path: Path) -> None:
     one = writer(tmp_path)
-    entry = len(encode_entry(Entry(1.0, OUT, True, b"fits")))
+    entry = len(encode_entry(LogEntry(1.0, OUT, True, b"fits")))
 
     with files_that_may_not_grow(beyond=2 * entry + entry // 2):
         one.feed(OUT, b"fits\nfits\ncut!\nlost\n", 1.0)

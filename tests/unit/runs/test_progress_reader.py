@@ -7,7 +7,7 @@ from pathlib import Path
 from bireme.runs.metrics import progress_reader
 from bireme.runs.metrics.metric_reader import FOLDER
 from bireme.runtime.records import log_echo
-from bireme.runtime.records.log_echo import Who
+from bireme.runtime.records.log_echo import Reporter
 from bireme.runtime.records.record_format import Params, Scalars
 from bireme.runtime.records.recorder import Recorder
 
@@ -93,7 +93,7 @@ def test_a_run_without_records_or_with_damaged_ones_has_no_progress(tmp_path: Pa
 def test_marked_lines_of_a_log_tell_the_newest_attempt_even_if_they_are_read_twice() -> None:
     def told(attempt: int, steps: range) -> list[str]:
         points = [Scalars(step, 100.0 * attempt + step / 2, {"loss": 1.0}) for step in steps]
-        lines = log_echo.lines(Who(0, attempt, 0), [Params(1.0, {"total_steps": 50}), *points])
+        lines = log_echo.lines(Reporter(0, attempt, 0), [Params(1.0, {"total_steps": 50}), *points])
         return [line.removeprefix(log_echo.MARK) for line in lines]
 
     lines = [*told(0, range(30)), *told(1, range(20, 24))]

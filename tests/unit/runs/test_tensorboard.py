@@ -6,15 +6,15 @@ import struct
 from pathlib import Path
 
 from bireme.runs.metrics import tfevents
-from bireme.runs.metrics.metric_reader import Follower
-from bireme.runs.metrics.tensorboard import Board
-from bireme.runtime.records.record_format import Opened, Scalars
+from bireme.runs.metrics.metric_reader import RecordFollower
+from bireme.runs.metrics.tensorboard import TensorboardWriter
+from bireme.runtime.records.record_format import FileOpened, Scalars
 from bireme.runtime.records.recorder import Recorder
 from tests.tensorboards import events
 
 
-def _board(tmp_path: Path) -> Board:
-    return Board(tmp_path / "tensorboard", Follower(tmp_path / "metrics"))
+def _board(tmp_path: Path) -> TensorboardWriter:
+    return TensorboardWriter(tmp_path / "tensorboard", RecordFollower(tmp_path / "metrics"))
 
 
 def _recorder(tmp_path: Path, rank: int = 0, attempt: int = 0) -> Recorder:
@@ -37,7 +37,7 @@ def test_an_event_is_framed_with_its_length() -> None:
     event = tfevents.encode(Scalars(3, 1.0, {"loss": 0.5}))
 
     assert struct.unpack_from("<Q", event) == (len(event) - 16,)
-    assert tfevents.encode(Opened(1.0, 1)) == b""
+    assert tfevents.encode(FileOpened(1.0, 1)) == b""
     assert tfevents.encode(Scalars(3, 1.0, {})) == b""
 
 
@@ -131,7 +131,7 @@ def test_a_board_whose_feed_has_gone_silent_still_has_what_it_had(tmp_path: Path
     board.refresh()
     board.close()
 
-    silent = Board(tmp_path / "tensorboard")
+    silent = TensorboardWriter(tmp_path / "tensorboard")
     silent.refresh()
 
     assert not silent.is_empty()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from bireme.runtime.checkpoints import manager
 from bireme.runtime.checkpoints.values import Keep
-from bireme.runtime.script.rank_env import Place
+from bireme.runtime.script.rank_env import RankEnv
 from bireme.runtime.script.run import Run
-from bireme.runtime.script.run_settings import Settings
+from bireme.runtime.script.run_settings import RunSettings
 from bireme.runtime.script.save_schedule import Every
 
 
@@ -21,8 +21,8 @@ def opened(
     origin: str = "",
     run: str = "train-abcd",
 ) -> Run:
-    place = Place(run=run, folder=str(folder))
-    settings = Settings(
+    place = RankEnv(run=run, folder=str(folder))
+    settings = RunSettings(
         str(folder / "checkpoints"), Keep(), every=every, seed=seed, stop_on_nan=stop_on_nan, origin=origin
     )
     return Run(place, str(folder), settings)

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from bireme.runs.logs.log_records import EchoedRecords
-from bireme.runs.metrics.metric_reader import Source
+from bireme.runs.metrics.metric_reader import MetricSource
 from bireme.runtime.records import log_echo
 from bireme.runtime.records.record_format import Scalars
 from bireme.runtime.records.record_reader import file_name
 from bireme.runtime.records.recorder import Recorder
 from bireme.runtime.script.echo import Echo
-from bireme.runtime.script.rank_env import Place
+from bireme.runtime.script.rank_env import RankEnv
 from bireme.runtime.script.startup import metrics_folder
 
-RANK_2 = Place(rank=2, world_size=4, attempt=1)
+RANK_2 = RankEnv(rank=2, world_size=4, attempt=1)
 HOUR = 3600.0
 Point = tuple[tuple[int, int], int, float]
 
@@ -44,7 +44,7 @@ def report(folder: Path, rank: int, attempt: int, *steps: int) -> str:
     return recorder.path
 
 
-def following(folder: Path, place: Place = RANK_2, path: str = "") -> Echo:
+def following(folder: Path, place: RankEnv = RANK_2, path: str = "") -> Echo:
     own = path or str(folder / file_name(place.rank, place.attempt))
     return Echo(str(folder), place, lambda: own)
 
@@ -109,10 +109,10 @@ def test_records_that_were_removed_and_begun_again_are_told(tmp_path: Path) -> N
 def test_one_that_does_not_train_is_no_rank(tmp_path: Path) -> None:
     report(tmp_path, 0, 0, 1)
 
-    (line,) = following(tmp_path, Place(role="evaluator", trains=False)).portion(HOUR)
+    (line,) = following(tmp_path, RankEnv(role="evaluator", trains=False)).portion(HOUR)
 
     (one,) = EchoedRecords().reported(log_echo.taken_apart(line)[1])
-    assert one.source == Source("evaluator-0")
+    assert one.source == MetricSource("evaluator-0")
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_nothing_is_printed_where_nobody_asks_for_it(tmp_path: Path) -> None:
 
 
 def test_records_are_kept_beside_checkpoints_that_outlive_a_pod() -> None:
-    in_a_pod = Place(run="job-1")
-    here = Place(run="job-1", folder="/home/runs/job-1")
+    in_a_pod = RankEnv(run="job-1")
+    here = RankEnv(run="job-1", folder="/home/runs/job-1")
 
     assert metrics_folder(in_a_pod, "/claim/work") == "/claim/work/metrics/job-1"
-    evaluator = Place(run="job-1", role="evaluator", trains=False)
+    evaluator = RankEnv(run="job-1", role="evaluator", trains=False)
     assert metrics_folder(evaluator, "/claim/work") == "/claim/work/metrics/job-1/evaluator"
     assert metrics_folder(in_a_pod, "s3://bucket/work") == ""
     assert metrics_folder(in_a_pod, "") == ""
     assert metrics_folder(here, "/claim/work") == ""
-    assert metrics_folder(Place(), "/claim/work") == ""
+    assert metrics_folder(RankEnv(), "/claim/work") == ""

@@ -12,18 +12,18 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from bireme.runtime.checkpoints.values import Keep
-from bireme.runtime.script.rank_env import Place
+from bireme.runtime.script.rank_env import RankEnv
 from bireme.runtime.script.run import Run
-from bireme.runtime.script.run_settings import Settings
+from bireme.runtime.script.run_settings import RunSettings
 
 SAMPLES = 101
 Given = tuple[int, list[torch.Tensor]]
 
 
 def gang(folder: Path, world_size: int, attempt: int = 0) -> list[Run]:
-    settings = Settings(str(folder / "checkpoints"), Keep(), every=1000)
+    settings = RunSettings(str(folder / "checkpoints"), Keep(), every=1000)
     places = [
-        Place(rank, world_size, rank, world_size, attempt=attempt, run="train-abcd", folder=str(folder))
+        RankEnv(rank, world_size, rank, world_size, attempt=attempt, run="train-abcd", folder=str(folder))
         for rank in range(world_size)
     ]
     return [Run(place, str(folder), settings) for place in places]

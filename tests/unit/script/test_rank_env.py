@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bireme.runtime.script.rank_env import Place, place
+from bireme.runtime.script.rank_env import RankEnv, read_rank_env
 
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1", "e:1"]}
 
@@ -15,7 +15,7 @@ def tensorflow(role: str, index: int, cluster: object = CLUSTER) -> dict[str, st
     return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}
 
 
-def ranks(found: Place) -> tuple[str, int, int, int, int]:
+def ranks(found: RankEnv) -> tuple[str, int, int, int, int]:
     return found.launcher, found.rank, found.world_size, found.local_rank, found.local_world_size
 
 
@@ -93,7 +93,7 @@ def ranks(found: Place) -> tuple[str, int, int, int, int]:
 def test_the_ranks_of_every_launcher(
     environ: dict[str, str], expected: tuple[str, int, int, int, int]
 ) -> None:
-    assert ranks(place(environ)) == expected
+    assert ranks(read_rank_env(environ)) == expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_ranks_of_every_launcher(
     ],
 )
 def test_what_names_no_rank_is_one_process_alone(environ: dict[str, str]) -> None:
-    assert ranks(place(environ)) == ("nothing", 0, 1, 0, 1)
+    assert ranks(read_rank_env(environ)) == ("nothing", 0, 1, 0, 1)
 
 
 def test_the_innermost_launcher_knows_the_ranks() -> None:
@@ -131,17 +131,17 @@ def test_the_innermost_launcher_knows_the_ranks() -> None:
         "LOCAL_WORLD_SIZE": "4",
     }
 
-    assert ranks(place(torchrun_on_each_node)) == ("torchrun", 5, 8, 1, 4)
+    assert ranks(read_rank_env(torchrun_on_each_node)) == ("torchrun", 5, 8, 1, 4)
 
 
 def test_an_evaluator_is_not_a_rank_though_the_cluster_does_not_know_it() -> None:
-    found = place(tensorflow("evaluator", 0))
+    found = read_rank_env(tensorflow("evaluator", 0))
 
     assert (found.role, found.trains, found.rank, found.world_size) == ("evaluator", False, 0, 1)
 
 
 def test_a_parameter_server_is_not_a_rank() -> None:
-    found = place(tensorflow("ps", 1))
+    found = read_rank_env(tensorflow("ps", 1))
 
     assert (found.role, found.trains) == ("ps", False)
     assert (found.rank, found.world_size) == (1, 2)
@@ -150,12 +150,12 @@ def test_a_parameter_server_is_not_a_rank() -> None:
 def test_a_rank_that_has_its_launchers_environment_is_still_a_worker() -> None:
     ranks = {"HOROVOD_RANK": "0", "HOROVOD_SIZE": "2"}
 
-    assert place({**ranks, "BIREME_ROLE": "launcher"}).role == "worker"
-    assert place({"BIREME_ROLE": "launcher"}).role == "launcher"
+    assert read_rank_env({**ranks, "BIREME_ROLE": "launcher"}).role == "worker"
+    assert read_rank_env({"BIREME_ROLE": "launcher"}).role == "launcher"
 
 
 def test_a_run_of_ours_has_a_name_a_folder_and_an_attempt() -> None:
-    found = place(
+    found = read_rank_env(
         {
             "RANK": "0",
             "WORLD_SIZE": "2",
@@ -172,23 +172,27 @@ def test_a_run_of_ours_has_a_name_a_folder_and_an_attempt() -> None:
 
 
 def test_ranks_share_a_machine_only_if_somebody_says_so() -> None:
-    assert place({}).is_on_one_machine
-    assert place({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}).is_on_one_machine
-    assert not place({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}).is_on_one_machine
-    assert not place({"RANK": "0", "WORLD_SIZE": "2"}).is_on_one_machine
+    assert read_rank_env({}).is_on_one_machine
+    assert read_rank_env({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}).is_on_one_machine
+    assert not read_rank_env({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}).is_on_one_machine
+    assert not read_rank_env({"RANK": "0", "WORLD_SIZE": "2"}).is_on_one_machine
 
 
 def test_a_restart_of_torchrun_is_an_attempt() -> None:
-    assert place({"RANK": "0", "WORLD_SIZE": "1", "TORCHELASTIC_RESTART_COUNT": "2"}).attempt == 2
+    assert read_rank_env({"RANK": "0", "WORLD_SIZE": "1", "TORCHELASTIC_RESTART_COUNT": "2"}).attempt == 2
 
 
 def test_a_launch_is_told_apart_where_nobody_gives_run_and_attempt() -> None:
-    one = place({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29500", "MASTER_ADDR": "localhost"})
-    same = place({"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "29500", "MASTER_ADDR": "job-master-0"})
-    other = place({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29501"})
+    one = read_rank_env({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29500", "MASTER_ADDR": "localhost"})
+    same = read_rank_env(
+        {"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "29500", "MASTER_ADDR": "job-master-0"}
+    )
+    other = read_rank_env({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29501"})
 
     assert one.launch
     assert one.launch == same.launch
     assert one.launch != other.launch
-    assert place({"BIREME_RUN": "train-abcd/", "MASTER_PORT": "1"}).launch
-    assert place({"BIREME_RUN": "train-abcd/0", "BIREME_ATTEMPT": "0", "MASTER_PORT": "1"}).launch == ""
+    assert read_rank_env({"BIREME_RUN": "train-abcd/", "MASTER_PORT": "1"}).launch
+    assert (
+        read_rank_env({"BIREME_RUN": "train-abcd/0", "BIREME_ATTEMPT": "0", "MASTER_PORT": "1"}).launch == ""
+    )

@@ -19,9 +19,9 @@ from bireme.runtime.records import record_reader
 from bireme.runtime.records.record_format import Scalars
 from bireme.runtime.script import notes
 from bireme.runtime.script.complaints import Complaint, NotFinite
-from bireme.runtime.script.rank_env import Place
+from bireme.runtime.script.rank_env import RankEnv
 from bireme.runtime.script.run import LEFT, Run
-from bireme.runtime.script.run_settings import Settings, origin
+from bireme.runtime.script.run_settings import RunSettings, origin
 from bireme.runtime.script.startup import run_folder
 from tests.unit.script.opening import opened, steps_in
 
@@ -32,7 +32,7 @@ def test_what_was_reported_can_be_read_by_others_at_once(tmp_path: Path) -> None
     run.report(3, loss=torch.tensor(0.5), accuracy=0.25)
 
     (file,) = record_reader.files(str(tmp_path / "metrics"))
-    (record,) = [one for one in record_reader.Reader(file.path).read() if isinstance(one, Scalars)]
+    (record,) = [one for one in record_reader.RecordReader(file.path).read() if isinstance(one, Scalars)]
     assert (record.step, dict(record.values)) == (3, {"loss": 0.5, "accuracy": 0.25})
     run.close()
 
@@ -115,8 +115,8 @@ def test_a_step_may_be_a_number_of_any_library(tmp_path: Path, step: int) -> Non
 
 
 def test_what_is_not_a_rank_leaves_saving_to_the_workers(tmp_path: Path) -> None:
-    settings = Settings(str(tmp_path / "checkpoints"), Keep(), every=1)
-    with Run(Place(role="evaluator", trains=False), str(tmp_path), settings) as run:
+    settings = RunSettings(str(tmp_path / "checkpoints"), Keep(), every=1)
+    with Run(RankEnv(role="evaluator", trains=False), str(tmp_path), settings) as run:
         run.save(0, count=1)
         run.save_now(1, count=1)
 
@@ -258,7 +258,7 @@ def test_bad_options_are_refused_with_an_example(
 def test_without_a_platform_the_run_is_kept_beside_the_work(script: str, session: str, name: str) -> None:
     environ = {"BIREME_RUNS": "/runs", "JPY_SESSION_NAME": session}
 
-    assert run_folder(Place(), environ, script) == f"/runs/{name}"
+    assert run_folder(RankEnv(), environ, script) == f"/runs/{name}"
 
 
 def test_checkpoints_may_be_kept_in_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +284,7 @@ def test_a_run_whose_folder_was_removed_makes_it_again(
                 shutil.rmtree(tmp_path / "run")
 
     (file,) = record_reader.files(str(tmp_path / "run" / "metrics"))
-    records = [one for one in record_reader.Reader(file.path).read() if isinstance(one, Scalars)]
+    records = [one for one in record_reader.RecordReader(file.path).read() if isinstance(one, Scalars)]
     assert "was removed" in capsys.readouterr().err
     assert (steps_in(tmp_path / "run"), [one.step for one in records]) == ([9, 11], [10, 11])
     assert (tmp_path / "run" / "checkpoints" / "owner-000001.json").exists()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bireme.runtime.script.complaints import Complaint
-from bireme.runtime.script.save_schedule import Interval, Timetable, interval
-from bireme.runtime.script.step_agreement import AHEAD, Board
+from bireme.runtime.script.save_schedule import Interval, SaveSchedule, interval
+from bireme.runtime.script.step_agreement import AHEAD, AgreementPage
 
 
 class Clock:
@@ -25,9 +25,11 @@ def clock() -> Clock:
     return Clock()
 
 
-def ranks(folder: Path, wanted: Interval, clock: Clock, count: int = 2) -> list[Timetable]:
+def ranks(folder: Path, wanted: Interval, clock: Clock, count: int = 2) -> list[SaveSchedule]:
     """Each rank with a mapping of its own of the same page."""
-    return [Timetable(wanted, rank, count, Board(str(folder), "0"), clock) for rank in range(count)]
+    return [
+        SaveSchedule(wanted, rank, count, AgreementPage(str(folder), "0"), clock) for rank in range(count)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -51,13 +53,13 @@ def test_other_intervals_are_refused_with_examples(every: int | str) -> None:
 
 
 def test_every_so_many_steps(clock: Clock) -> None:
-    table = Timetable(Interval(steps=10), 0, 1, None, clock)
+    table = SaveSchedule(Interval(steps=10), 0, 1, None, clock)
 
     assert [step for step in range(35) if table.is_due(step)] == [9, 19, 29]
 
 
 def test_every_so_many_seconds_alone(clock: Clock) -> None:
-    table = Timetable(Interval(seconds=5), 0, 1, None, clock)
+    table = SaveSchedule(Interval(seconds=5), 0, 1, None, clock)
     saved = []
     for step in range(12):
         clock.now += 1
@@ -95,13 +97,13 @@ def test_every_so_many_seconds_all_ranks_choose_the_same_steps(tmp_path: Path, c
 def test_a_loop_that_offers_few_steps_saves_the_first_one_after_the_interval(
     clock: Clock, steps: Sequence[int], saved: list[int]
 ) -> None:
-    table = Timetable(Interval(steps=20), 0, 1, None, clock)
+    table = SaveSchedule(Interval(steps=20), 0, 1, None, clock)
 
     assert [step for step in steps if table.is_due(step)] == saved
 
 
 def test_after_a_restart_the_same_steps_are_saved(clock: Clock) -> None:
-    table = Timetable(Interval(steps=100), 0, 1, None, clock)
+    table = SaveSchedule(Interval(steps=100), 0, 1, None, clock)
 
     table.goes_on_after(100)
 
@@ -124,7 +126,7 @@ def test_ranks_that_offer_few_steps_choose_the_same_by_the_clock(tmp_path: Path,
 
 def test_ranks_of_several_machines_must_count_steps(clock: Clock) -> None:
     with pytest.raises(Complaint, match="every=100"):
-        Timetable(Interval(seconds=5), 0, 2, None, clock)
+        SaveSchedule(Interval(seconds=5), 0, 2, None, clock)
 
 
 def test_who_leaves_first_takes_everybody_along_to_the_same_step(tmp_path: Path, clock: Clock) -> None:
@@ -156,7 +158,7 @@ def test_a_rank_that_was_started_again_stays_although_the_old_ones_left(tmp_path
 
 
 def test_a_rank_alone_leaves_at_once(clock: Clock) -> None:
-    table = Timetable(Interval(steps=1000), 0, 1, None, clock)
+    table = SaveSchedule(Interval(steps=1000), 0, 1, None, clock)
     assert not table.is_last(3)
 
     table.leave()
@@ -169,6 +171,6 @@ def test_a_new_attempt_does_not_leave_because_the_old_one_did(tmp_path: Path, cl
     old.leave()
     assert old.is_last(0)
 
-    new = Timetable(Interval(steps=1000), 0, 2, Board(str(tmp_path), "1"), clock)
+    new = SaveSchedule(Interval(steps=1000), 0, 2, AgreementPage(str(tmp_path), "1"), clock)
 
     assert not new.is_last(5)

@@ -39,7 +39,7 @@ from bireme.model.stored import Stored
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Backlog, Journal
 from bireme.runs.ledger import Grant, Ledger
-from bireme.runs.storage.disk_room import PASSING, Room
+from bireme.runs.storage.disk_room import PASSING, DiskRoom
 
 _SWEEP_PATIENCE = 10.0
 
@@ -56,7 +56,7 @@ class LocalBackend:
         cgroups: Cgroups | None,
         tasks: asyncio.TaskGroup,
         changed: Callable[[], None],
-        room: Room,
+        room: DiskRoom,
     ) -> None:
         self._run = run
         self._site = site

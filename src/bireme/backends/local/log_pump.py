@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from bireme.runs import runner_log
 from bireme.runs.logs.log_writer import LogWriter, Stream
-from bireme.runs.storage.disk_room import PASSING, Room
+from bireme.runs.storage.disk_room import PASSING, DiskRoom
 
 _PAUSE = 0.02
 """Seconds between two reads of one pipe: a chatty program wakes us at most fifty times a second."""
@@ -86,7 +86,7 @@ class Pump:
 class Sink:
     """Takes what a container prints to its log; a full disk costs log lines, never the training."""
 
-    def __init__(self, writer: LogWriter, room: Room, changed: Callable[[], None]) -> None:
+    def __init__(self, writer: LogWriter, room: DiskRoom, changed: Callable[[], None]) -> None:
         """`changed` wakes the runner, which tries again what `room` is owed."""
         self._writer = writer
         self._room = room

@@ -9,7 +9,7 @@ from bireme.backends.local.programs import RunEnvironment
 from bireme.model.job import Job, Kind
 from bireme.model.pods import RefKind
 from bireme.runs.directory import RunDirectory
-from bireme.runs.run_files import Context, References
+from bireme.runs.run_files import ReferencedValues, RunContext
 from bireme.runtime import linux
 
 
@@ -37,7 +37,7 @@ def claims(home: Path) -> Path:
     return home / "claims"
 
 
-def references(given: References) -> Mapping[tuple[RefKind, str], Mapping[str, str]]:
+def references(given: ReferencedValues) -> Mapping[tuple[RefKind, str], Mapping[str, str]]:
     """The keys of each ConfigMap and Secret as text."""
     tables = ((RefKind.CONFIG_MAP, given.config_maps), (RefKind.SECRET, given.secrets))
     return {
@@ -47,7 +47,7 @@ def references(given: References) -> Mapping[tuple[RefKind, str], Mapping[str, s
     }
 
 
-def _asks_for_mounts(job: Job, context: Context) -> bool:
+def _asks_for_mounts(job: Job, context: RunContext) -> bool:
     """Whether any rank needs a mount; finding out if that works costs a process."""
     mounted = any(
         one.mounts for role in job.roles for one in (*role.pod.containers, *role.pod.init_containers)

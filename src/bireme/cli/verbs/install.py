@@ -7,7 +7,7 @@ import click
 from bireme.cli import cluster_options
 from bireme.cli.invocation import as_json, print_json, print_lines, say
 from bireme.cli.render import render_install
-from bireme.operator.install.operator_objects import Settings
+from bireme.operator.install.operator_objects import OperatorSettings
 
 
 @click.command("install", short_help="Install the operator and the job kinds into a cluster.")
@@ -52,8 +52,8 @@ def command(
     from bireme.operator.install import installing, readiness
 
     kinds = cluster_options.kinds(chosen)
-    settings = Settings(namespace, image or "", kinds, network_policy)
-    wish = installing.Wish(settings, crds_only=crds_only, adopt=adopt, dry_run=dry_run)
+    settings = OperatorSettings(namespace, image or "", kinds, network_policy)
+    wish = installing.InstallRequest(settings, crds_only=crds_only, adopt=adopt, dry_run=dry_run)
     waits = not (no_wait or crds_only or dry_run)
 
     async def every() -> installing.InstallView:

@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from bireme.cli.invocation import meant, one_name, opened, print_lines, say
-from bireme.runs.metrics.tensorboard import Board
+from bireme.runs.metrics.tensorboard import TensorboardWriter
 from bireme.sdk import tensorboards
 from bireme.sdk.tensorboards import Curves
 
@@ -54,7 +54,7 @@ def command(name: str | None, args: tuple[str, ...], logdir_only: bool) -> None:
         curves.close()
 
 
-def _served(curves: Curves, board: Board, words: list[str]) -> tuple[int, bool]:
+def _served(curves: Curves, board: TensorboardWriter, words: list[str]) -> tuple[int, bool]:
     """Runs TensorBoard and keeps its files current; returns its exit status, and whether the job is there."""
     signal.signal(signal.SIGTERM, _interrupted)
     with subprocess.Popen(words) as shown:

@@ -9,7 +9,7 @@ from bireme.cli import cluster_options
 from bireme.cli.invocation import as_json, print_json, print_lines
 from bireme.cli.render import render_install
 from bireme.cli.terminal import this_terminal
-from bireme.operator.install.operator_objects import Settings
+from bireme.operator.install.operator_objects import OperatorSettings
 
 
 @click.command("uninstall", short_help="Take the operator and the job kinds out of a cluster.")
@@ -34,7 +34,7 @@ def command(
         async with api.Api(access.find(kubeconfig=kubeconfig, context=context)) as cluster:
             if not keep_crds and not yes:
                 _ask(await installing.jobs(cluster))
-            async for one in installing.uninstall(cluster, Settings(namespace), keep_crds=keep_crds):
+            async for one in installing.uninstall(cluster, OperatorSettings(namespace), keep_crds=keep_crds):
                 done.append(one)
                 if not as_json:
                     print_lines([render_install.line(one)])

@@ -23,7 +23,7 @@ SENTENCE_1123 = name_rules.wrong_label("-")
 _SENTENCE_1035 = name_rules.wrong_label_1035("-")
 
 
-class Rule(Struct, frozen=True, rename="camel", omit_defaults=True):
+class CelRule(Struct, frozen=True, rename="camel", omit_defaults=True):
     """One entry of `x-kubernetes-validations`."""
 
     rule: str
@@ -40,17 +40,17 @@ REQUIRED = "FieldValueRequired"
 # --- A whole job, from its root ---------------------------------------------------------------------------
 
 
-def of_job(module: KindModule) -> list[Rule]:
+def of_job(module: KindModule) -> list[CelRule]:
     """The rules that look at a job's name."""
     specs = f"self.spec.{module.SPECS}"
     shown = f"self.metadata.name + '-' + {specs}.filter(type, !({_fits(module)}))[0].lowerAscii()"
     return [
-        Rule(
+        CelRule(
             f"self.metadata.name.matches('{_LABEL_1035}')",
             f"should match: {_SENTENCE_1035}",
             field_path=".metadata.name",
         ),
-        Rule(
+        CelRule(
             f"{specs}.all(type, {_fits(module)})",
             f"the name of a pod must be no more than {MOST_NAME} characters: shorten the name of the job",
             f"'the name of a pod, which begins with ' + {shown} + ', must be no more than "
@@ -84,7 +84,7 @@ def _replicas(module: KindModule, role: str) -> str:
 # --- The replica types ------------------------------------------------------------------------------------
 
 
-def of_roles(module: KindModule) -> list[Rule]:
+def of_roles(module: KindModule) -> list[CelRule]:
     """The rules for the mapping of replica types to their specs, whatever the case of its keys."""
     types = [type_.key for type_ in module.role_types(module.API_VERSIONS[0])]
     small = _list([key.lower() for key in types])
@@ -92,21 +92,21 @@ def of_roles(module: KindModule) -> list[Rule]:
     unknown = f"self.filter(type, !(type.lowerAscii() in {small}))[0]"
     total = f"self.map(type, {_replicas(module, 'self[type]')}).sum()"
     return [
-        Rule(
+        CelRule(
             "size(self) > 0",
             f"at least one of {supported} is needed",
             reason=REQUIRED,
         ),
-        Rule(
+        CelRule(
             f"self.all(type, type.lowerAscii() in {small})",
             f"an unknown replica type: supported values: {supported}",
             f"'Unsupported value: \"' + {unknown} + '\": supported values: {supported}'",
         ),
-        Rule(
+        CelRule(
             "self.all(type, self.all(other, type == other || type.lowerAscii() != other.lowerAscii()))",
             "a replica type must not be there twice in different case",
         ),
-        Rule(
+        CelRule(
             # Their number is not told: making a text of it is estimated as too expensive.
             f"{total} <= {roles.MOST_REPLICAS}",
             f"the job has too many replicas; at most {roles.MOST_REPLICAS} are supported in all roles",
@@ -115,10 +115,10 @@ def of_roles(module: KindModule) -> list[Rule]:
     ]
 
 
-def _only_one(*types: str) -> Rule:
+def _only_one(*types: str) -> CelRule:
     named = _list([type_.lower() for type_ in types])
     shown = " and ".join(f"{type_}.replicas" for type_ in types)
-    return Rule(
+    return CelRule(
         f"self.all(type, !(type.lowerAscii() in {named}) || !has(self[type].replicas) "
         "|| self[type].replicas == 1)",
         f"{shown} must be 1",
@@ -130,9 +130,9 @@ def _list(texts: list[str]) -> str:
     return "[" + ", ".join(f"'{text}'" for text in texts) + "]"
 
 
-_ROLE_RULES: dict[Kind, list[Rule]] = {
+_ROLE_RULES: dict[Kind, list[CelRule]] = {
     Kind.TENSORFLOW: [
-        Rule(
+        CelRule(
             "self.filter(type, type.lowerAscii() in ['chief', 'master']).size() <= 1",
             "must not have more than 1 Chief or Master role",
             reason=FORBIDDEN,
@@ -141,7 +141,7 @@ _ROLE_RULES: dict[Kind, list[Rule]] = {
     ],
     Kind.PYTORCH: [
         _only_one("Master"),
-        Rule(
+        CelRule(
             "self.all(type, type.lowerAscii() != 'worker' || !has(self[type].replicas) "
             "|| self[type].replicas >= 1)",
             "Worker.replicas must be at least 1",
@@ -149,7 +149,7 @@ _ROLE_RULES: dict[Kind, list[Rule]] = {
         ),
     ],
     Kind.XGBOOST: [
-        Rule(
+        CelRule(
             "self.exists(type, type.lowerAscii() == 'master')",
             "Master must be present: it serves the tracker, and its end is the job's",
             reason=REQUIRED,
@@ -157,7 +157,7 @@ _ROLE_RULES: dict[Kind, list[Rule]] = {
         _only_one("Master"),
     ],
     Kind.MPI: [
-        Rule(
+        CelRule(
             "self.exists(type, type.lowerAscii() == 'launcher')",
             "Launcher must be present: its command is the one that calls mpirun",
             reason=REQUIRED,
@@ -170,21 +170,21 @@ _ROLE_RULES: dict[Kind, list[Rule]] = {
 # --- What concerns several fields of a spec ---------------------------------------------------------------
 
 
-def of_spec(module: KindModule) -> list[Rule]:
+def of_spec(module: KindModule) -> list[CelRule]:
     """The rules of one kind that look at more than one field of its spec."""
     return _SPEC_RULES.get(module.KIND, [])
 
 
 _WORKER = "type.lowerAscii() == 'worker'"
-_SPEC_RULES: dict[Kind, list[Rule]] = {
+_SPEC_RULES: dict[Kind, list[CelRule]] = {
     Kind.PYTORCH: [
-        Rule(
+        CelRule(
             f"!has(self.elasticPolicy) || self.pytorchReplicaSpecs.exists(type, {_WORKER})",
             "Worker must be configured if elastic policy is used",
             reason=REQUIRED,
             field_path=".pytorchReplicaSpecs",
         ),
-        Rule(
+        CelRule(
             "!has(self.elasticPolicy) || !has(self.elasticPolicy.nProcPerNode) || !has(self.nprocPerNode)",
             "must not be used with spec.nprocPerNode",
             reason=FORBIDDEN,
@@ -192,32 +192,32 @@ _SPEC_RULES: dict[Kind, list[Rule]] = {
         ),
     ],
     Kind.MPI: [
-        Rule(
+        CelRule(
             f"self.servedVersion == 'v1' || self.mpiReplicaSpecs.all(type, !({_WORKER}) "
             "|| (has(self.mpiReplicaSpecs[type].replicas) && self.mpiReplicaSpecs[type].replicas >= 1))",
             "Worker.replicas must be greater than or equal to 1",
             field_path=".mpiReplicaSpecs",
         ),
-        Rule(
+        CelRule(
             "self.servedVersion != 'v2beta1' || self.mpiReplicaSpecs.all(type, "
             "!has(self.mpiReplicaSpecs[type].restartPolicy) "
             "|| self.mpiReplicaSpecs[type].restartPolicy in ['Never', 'OnFailure'])",
             'restartPolicy is "Never" or "OnFailure" in kubeflow.org/v2beta1',
             field_path=".mpiReplicaSpecs",
         ),
-        Rule(
+        CelRule(
             "self.servedVersion != 'v1alpha2' || !has(self.slotsPerWorker) || self.slotsPerWorker >= 1",
             "must be greater than or equal to 1",
             field_path=".slotsPerWorker",
         ),
-        Rule(
+        CelRule(
             f"!has(self.mainContainer) || size(self.mainContainer) == 0 || self.mpiReplicaSpecs.all(type, "
             f"!({_WORKER}) || self.mpiReplicaSpecs[type].template.spec.containers.exists(one, "
             "one.name == self.mainContainer))",
             "no container of the Worker has this name",
             field_path=".mainContainer",
         ),
-        Rule(
+        CelRule(
             "!has(self.runPolicy) || !has(self.runPolicy.managedBy) || self.runPolicy.managedBy != "
             "(self.servedVersion == 'v2beta1' "
             "? 'kubeflow.org/training-operator' : 'kubeflow.org/mpi-operator')",

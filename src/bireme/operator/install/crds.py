@@ -11,7 +11,7 @@ from bireme import kinds
 from bireme.kinds.contract import KindModule
 from bireme.model.job import Kind
 from bireme.operator.install import cel_rules, schemas
-from bireme.operator.install.cel_rules import Rule
+from bireme.operator.install.cel_rules import CelRule
 from bireme.operator.install.schemas import Schema
 
 GROUP = "kubeflow.org"
@@ -121,7 +121,7 @@ def _spec(module: KindModule, version: str) -> Schema:
 
 
 def _served_version(served: tuple[str, ...], version: str) -> Schema:
-    kept = Rule(
+    kept = CelRule(
         "self == oldSelf",
         "a job keeps the version that it was created with: to change it, delete the job and create it again",
     )

@@ -22,7 +22,7 @@ from bireme.backends.kubernetes.client.preconditions import ByName, Expected
 from bireme.backends.kubernetes.rollouts import Standing
 from bireme.model.job import Kind
 from bireme.operator.install import conflicts, crds, operator_objects
-from bireme.operator.install.operator_objects import Object, Settings
+from bireme.operator.install.operator_objects import Object, OperatorSettings
 
 MANAGER = "bireme"
 PATIENCE = 60.0
@@ -75,17 +75,17 @@ class InstallView(Struct, frozen=True):
     version: int = 1
 
 
-class Wish(Struct, frozen=True):
+class InstallRequest(Struct, frozen=True):
     """How to install."""
 
-    settings: Settings = Settings()
+    settings: OperatorSettings = OperatorSettings()
     crds_only: bool = False
     adopt: bool = False
     """Take over definitions, and fields, that others have set."""
     dry_run: bool = False
 
 
-async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
+async def install(api: Api, wish: InstallRequest) -> AsyncIterator[Done]:
     """Applies everything, one object after the other.
 
     Where another operator serves the kinds, or somebody else made one of the objects, it refuses before the
@@ -120,7 +120,7 @@ async def install(api: Api, wish: Wish) -> AsyncIterator[Done]:
         yield kept
 
 
-async def _with_image(api: Api, settings: Settings) -> Settings:
+async def _with_image(api: Api, settings: OperatorSettings) -> OperatorSettings:
     """Without a choice the operator keeps its image. A first one has to be named: none is published."""
     if settings.image:
         return settings
@@ -134,7 +134,7 @@ async def _with_image(api: Api, settings: Settings) -> Settings:
     )
 
 
-def _beside(settings: Settings) -> list[Object]:
+def _beside(settings: OperatorSettings) -> list[Object]:
     """What is installed beside the definitions and the namespace."""
     parts = (
         operator_objects.rights(settings),
@@ -144,7 +144,7 @@ def _beside(settings: Settings) -> list[Object]:
     return [one for part in parts for one in part]
 
 
-async def _left(api: Api, settings: Settings) -> AsyncIterator[Done]:
+async def _left(api: Api, settings: OperatorSettings) -> AsyncIterator[Done]:
     """What an earlier installation made that this one was not asked for: it stays, and is told."""
     wanted = [_path(one) for one in _beside(settings)]
     for one in operator_objects.network(replace(settings, network_policy=True)):
@@ -160,7 +160,7 @@ async def jobs(api: Api) -> list[str]:
     return [name for kind in ours for name in await _jobs(api, kind)]
 
 
-async def uninstall(api: Api, settings: Settings, *, keep_crds: bool = False) -> AsyncIterator[Done]:
+async def uninstall(api: Api, settings: OperatorSettings, *, keep_crds: bool = False) -> AsyncIterator[Done]:
     """Deletes what was installed, the operator first; what is not ours is kept."""
     every = replace(settings, network_policy=True)  # Whoever installed may have wanted it.
     parts = (
@@ -180,7 +180,7 @@ async def uninstall(api: Api, settings: Settings, *, keep_crds: bool = False) ->
 # --- One object -------------------------------------------------------------------------------------------
 
 
-async def _apply(api: Api, wanted: Object, wish: Wish) -> Done:
+async def _apply(api: Api, wanted: Object, wish: InstallRequest) -> Done:
     before = await _get(api, wanted)
     if not wish.adopt:
         _refuse_foreign(wanted, before)

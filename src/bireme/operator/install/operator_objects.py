@@ -30,7 +30,7 @@ _USER = 65532
 """Nobody in particular: the number that images without users use for one."""
 
 
-class Settings(Struct, frozen=True):
+class OperatorSettings(Struct, frozen=True):
     """What may differ between clusters."""
 
     namespace: str = NAMESPACE
@@ -42,7 +42,7 @@ class Settings(Struct, frozen=True):
     """Whether a NetworkPolicy keeps others away from the operator's ports."""
 
 
-def namespace(settings: Settings) -> Object:
+def namespace(settings: OperatorSettings) -> Object:
     # The pods of the operator keep to the strictest standard; those of jobs run in namespaces of their own.
     labels = {**crds.OURS, "pod-security.kubernetes.io/enforce": "restricted"}
     return {
@@ -52,7 +52,7 @@ def namespace(settings: Settings) -> Object:
     }
 
 
-def rights(settings: Settings) -> list[Object]:
+def rights(settings: OperatorSettings) -> list[Object]:
     """The operator's account and what it may do; and what users of namespaces may do with jobs."""
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": settings.namespace}
     return [
@@ -66,7 +66,7 @@ def rights(settings: Settings) -> list[Object]:
     ]
 
 
-def workload(settings: Settings) -> list[Object]:
+def workload(settings: OperatorSettings) -> list[Object]:
     """The operator itself, and the Service behind which its metrics are."""
     template = {"metadata": {"labels": {**crds.OURS, **_SELECTOR}}, "spec": _pod(settings)}
     port = {"name": "metrics", "port": METRICS_PORT, "targetPort": "metrics"}
@@ -82,7 +82,7 @@ def workload(settings: Settings) -> list[Object]:
     ]
 
 
-def network(settings: Settings) -> list[Object]:
+def network(settings: OperatorSettings) -> list[Object]:
     """What keeps others away from the operator's ports, where that is wanted.
 
     Probes come from the pod's own node, whose traffic no NetworkPolicy stops.
@@ -156,7 +156,7 @@ def _for_users(word: str, verbs: list[str], roles: tuple[str, ...]) -> Object:
     return {**found, "metadata": {"name": f"bireme-jobs-{word}", "labels": {**crds.OURS, **labels}}}
 
 
-def _pod(settings: Settings) -> Object:
+def _pod(settings: OperatorSettings) -> Object:
     return {
         "serviceAccountName": NAME,
         "securityContext": {
@@ -170,7 +170,7 @@ def _pod(settings: Settings) -> Object:
     }
 
 
-def _container(settings: Settings) -> Object:
+def _container(settings: OperatorSettings) -> Object:
     return {
         "name": "operator",
         "image": settings.image,
@@ -206,7 +206,7 @@ def _container(settings: Settings) -> Object:
     }
 
 
-def _arguments(settings: Settings) -> list[str]:
+def _arguments(settings: OperatorSettings) -> list[str]:
     """Probes and Prometheus come to the pod's address, so it listens there and nowhere else."""
     listens = ["--health-bind", "$(POD_IP)", "--metrics-bind", "$(POD_IP)"]
     chosen = () if settings.kinds == crds.KINDS else settings.kinds
@@ -222,7 +222,7 @@ def _role_ref(kind: str) -> Object:
 
 
 def _object(
-    api_version: str, kind: str, name: str, settings: Settings | None = None, **body: object
+    api_version: str, kind: str, name: str, settings: OperatorSettings | None = None, **body: object
 ) -> Object:
     metadata: Object = {"name": name, "labels": dict(crds.OURS)}
     if settings is not None:

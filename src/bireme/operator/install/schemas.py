@@ -17,7 +17,7 @@ from bireme.manifest import known_fields, roles
 from bireme.manifest.roles import RESTARTS
 from bireme.model.job import CleanPods
 from bireme.operator.install import cel_rules
-from bireme.operator.install.cel_rules import Rule
+from bireme.operator.install.cel_rules import CelRule
 
 Schema = dict[str, object]
 
@@ -29,7 +29,7 @@ _MOST_MANAGER = 100
 _MOST_VOLUMES = 50
 
 
-def with_rules(schema: Schema, found: list[Rule]) -> Schema:
+def with_rules(schema: Schema, found: list[CelRule]) -> Schema:
     """The schema, checked by rules as well."""
     return {**schema, "x-kubernetes-validations": msgspec.to_builtins(found)} if found else schema
 
@@ -121,7 +121,7 @@ def pod_template() -> Schema:
 
 
 def _pod() -> Schema:
-    apart = Rule(
+    apart = CelRule(
         "!has(self.initContainers) || self.initContainers.all(one, "
         "!self.containers.exists(other, other.name == one.name))",
         "an init container has the name of another container",
@@ -140,9 +140,9 @@ def _pod() -> Schema:
     return with_rules(pod, [apart, *mounted])
 
 
-def _mounts_declared(field: str) -> Rule:
+def _mounts_declared(field: str) -> CelRule:
     declared = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
-    return Rule(
+    return CelRule(
         f"!has(self.{field}) || self.{field}.all(one, !has(one.volumeMounts) "
         f"|| one.volumeMounts.all(mount, {declared}))",
         "a mount names a volume that is not declared under volumes of the same template",
@@ -174,24 +174,24 @@ def _container() -> Schema:
 
 
 def _label() -> Schema:
-    rule = Rule(f"self.matches('{cel_rules.LABEL_1123}')", cel_rules.SENTENCE_1123)
+    rule = CelRule(f"self.matches('{cel_rules.LABEL_1123}')", cel_rules.SENTENCE_1123)
     return with_rules(text(most=cel_rules.MOST_NAME), [rule])
 
 
 def _resources() -> Schema:
     standard = ", ".join(f"'{name}'" for name in known_fields.STANDARD_RESOURCES)
-    known = Rule(
+    known = CelRule(
         f"self.all(name, name.contains('/') || name in [{standard}] || name.startsWith('hugepages-'))",
         "must be a standard resource for containers: write cpu, memory, or the full name of a device such as "
         "nvidia.com/gpu",
     )
-    whole = Rule(
+    whole = CelRule(
         "self.all(name, !name.contains('/') || !isQuantity(string(self[name])) "
         "|| quantity(string(self[name])).isInteger())",
         "the number of a device must be an integer",
     )
     amounts = with_rules(quantities(), [known, whole])
-    within = Rule(
+    within = CelRule(
         "!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) "
         "|| !isQuantity(string(self.requests[name])) || !isQuantity(string(self.limits[name])) "
         "|| !quantity(string(self.requests[name])).isGreaterThan(quantity(string(self.limits[name]))))",
@@ -203,12 +203,12 @@ def _resources() -> Schema:
 def quantities() -> Schema:
     """A mapping of resource names to amounts such as 2, 500m or 4Gi."""
     amount: Schema = {"x-kubernetes-int-or-string": True, "maxLength": _MOST_QUANTITY}
-    is_one = Rule(
+    is_one = CelRule(
         "isQuantity(string(self))",
         "is not a quantity; write a number such as 2, 500m or 4Gi",
         "'\"' + string(self) + '\" is not a quantity; write a number such as 2, 500m or 4Gi'",
     )
-    counts_up = Rule(
+    counts_up = CelRule(
         "!isQuantity(string(self)) || !quantity(string(self)).isLessThan(quantity('0'))",
         "must not be negative",
     )
@@ -220,7 +220,7 @@ def quantities() -> Schema:
 
 def run_policy(managers: list[str]) -> Schema:
     """What all kinds share; always there, because clients of these kinds rely on it."""
-    fixed = Rule(
+    fixed = CelRule(
         "has(self.managedBy) == has(oldSelf.managedBy) "
         "&& (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
         "spec.runPolicy.managedBy is immutable",
@@ -242,7 +242,7 @@ def run_policy(managers: list[str]) -> Schema:
 
 
 def _scheduling() -> Schema:
-    fixed = Rule("self == oldSelf", "spec.runPolicy.schedulingPolicy.queue is immutable")
+    fixed = CelRule("self == oldSelf", "spec.runPolicy.schedulingPolicy.queue is immutable")
     return closed(
         {
             "minAvailable": count(),

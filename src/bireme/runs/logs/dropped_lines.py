@@ -8,7 +8,7 @@ TRY_EVERY = 0.5
 """Seconds between two tries to write again, where the system says that there is room."""
 
 
-class Dropping:
+class DroppedLines:
     """What one log has lost since it could last be written."""
 
     def __init__(self, error: errors.BiremeError, now: float) -> None:

@@ -13,8 +13,15 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
 from bireme.runs.logs import log_reader
 from bireme.runs.logs.log_reader import LogLine
-from bireme.runs.logs.log_records import Room
-from bireme.runs.metrics.metric_reader import FOLDER, Feed, Follower, Life, Reported, Source
+from bireme.runs.logs.log_records import SeriesLimit
+from bireme.runs.metrics.metric_reader import (
+    FOLDER,
+    Feed,
+    Incarnation,
+    MetricSource,
+    RecordFollower,
+    Reported,
+)
 from bireme.runtime.records import log_echo
 from bireme.runtime.records.record_format import Scalars
 
@@ -27,9 +34,9 @@ Starts = Mapping[str, list[tuple[float, int]]]
 class Picker:
     """Finds numbers in lines, wherever they were printed."""
 
-    def __init__(self, job: Job, room: Room | None = None) -> None:
+    def __init__(self, job: Job, room: SeriesLimit | None = None) -> None:
         self._job = job.name
-        self._room = room or Room()
+        self._room = room or SeriesLimit()
         self._patterns = tuple(metric_patterns.compiled(text) for text in metric_patterns.written(job))
         # Where a line has no step, its numbers are counted, over all lives.
         self._counts: dict[tuple[str, str], int] = {}
@@ -41,7 +48,7 @@ class Picker:
     def reported(self, line: LogLine, starts: Starts) -> list[Reported]:
         """The numbers in a line, as records."""
         found: dict[int, dict[str, float]] = {}
-        source = Source(line.replica.removeprefix(f"{self._job}-"))
+        source = MetricSource(line.replica.removeprefix(f"{self._job}-"))
         for one in metric_patterns.picked(self._patterns, line.text):
             # A pattern may take the name itself from the line.
             if not log_echo.is_name(one.name) or not self._room.takes(source, {one.name}):
@@ -60,7 +67,7 @@ class PickedNumbers:
     def __init__(self, run: RunDirectory, picker: Picker) -> None:
         self._run = run
         self._picker = picker
-        self._follower = log_reader.Follower(run.logs)
+        self._follower = log_reader.LogFollower(run.logs)
         self._starts: Starts = {}
 
     def poll(self) -> list[Reported]:
@@ -74,12 +81,12 @@ class PickedNumbers:
 
 def feeds(run: RunDirectory) -> tuple[Feed, ...]:
     """Where numbers of a run are: what its ranks reported, and their output if there are patterns."""
-    reported = Follower(run.path / FOLDER)
+    reported = RecordFollower(run.path / FOLDER)
     picker = Picker(run.desired().job)
     return (reported, PickedNumbers(run, picker)) if picker else (reported,)
 
 
-def _life(line: LogLine, starts: Starts) -> Life:
+def _life(line: LogLine, starts: Starts) -> Incarnation:
     """In which attempt of its replica, and after how many starts, a line was printed."""
     of_replica = starts.get(line.replica, [])
     before = of_replica[: bisect_right(of_replica, (line.time, 2**63))]

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bireme.runs.logs.log_writer import (
-    Entry,
+    LogEntry,
     last_state,
     live_path,
     parse_entry,
@@ -39,7 +39,7 @@ class LogLine(Struct, frozen=True):
     text: str
 
 
-class Choice(Struct, frozen=True):
+class LogSelection(Struct, frozen=True):
     """Which lines: of all replicas and containers or of one, since a time, only the last few."""
 
     replica: str | None = None
@@ -49,27 +49,27 @@ class Choice(Struct, frozen=True):
     """Of the lines that are there at the start, only so many; what comes later is not counted."""
 
 
-EVERYTHING = Choice()
+EVERYTHING = LogSelection()
 
 
-def read(logs: Path, choice: Choice = EVERYTHING) -> Iterator[LogLine]:
+def read(logs: Path, choice: LogSelection = EVERYTHING) -> Iterator[LogLine]:
     """Yields the lines of all replicas in the order of their times, without holding them all in memory."""
-    with Follower(logs, choice) as follower:
+    with LogFollower(logs, choice) as follower:
         yield from follower.poll()
         while follower.behind:
             yield from follower.poll()
 
 
-def tail(logs: Path, count: int, choice: Choice = EVERYTHING) -> list[LogLine]:
+def tail(logs: Path, count: int, choice: LogSelection = EVERYTHING) -> list[LogLine]:
     """Returns the last lines, reading only the ends of the files."""
-    with Follower(logs, Choice(choice.replica, choice.container, choice.since, count)) as follower:
+    with LogFollower(logs, LogSelection(choice.replica, choice.container, choice.since, count)) as follower:
         return follower.poll()
 
 
-class Follower:
+class LogFollower:
     """Reads on where it stopped: each poll returns what was printed since, over all files, each line once."""
 
-    def __init__(self, logs: Path, choice: Choice = EVERYTHING) -> None:
+    def __init__(self, logs: Path, choice: LogSelection = EVERYTHING) -> None:
         self._logs = logs
         self._choice = choice
         self._sources: dict[tuple[str, str], _Source] = {}
@@ -100,7 +100,7 @@ class Follower:
         for source in self._sources.values():
             source.close()
 
-    def __enter__(self) -> Follower:
+    def __enter__(self) -> LogFollower:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -228,7 +228,7 @@ class _Source:
             if entry is not None:
                 self._take_in(entry)
 
-    def _take_in(self, entry: Entry) -> None:
+    def _take_in(self, entry: LogEntry) -> None:
         before = self._pieces.pop(entry.stream, b"")
         text = before + entry.text if before else entry.text
         if not entry.whole and len(text) < _LONGEST:
@@ -238,7 +238,7 @@ class _Source:
         self.ready.append((self.latest, _line(self, entry, text)))
 
 
-def _line(source: _Source, entry: Entry, text: bytes) -> LogLine:
+def _line(source: _Source, entry: LogEntry, text: bytes) -> LogLine:
     shown = last_state(text).decode(errors="replace")
     return LogLine(entry.time, source.folder.name, source.container, entry.stream, shown)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.runs.metrics.metric_reader import Reported, Source
+from bireme.runs.metrics.metric_reader import MetricSource, Reported
 from bireme.runtime.records import log_echo
 from bireme.runtime.records.record_format import Params, Record, Scalars
 
@@ -12,16 +12,16 @@ MOST_SERIES = 100_000
 """Names of values, those of each source counted by themselves."""
 
 
-class Room:
+class SeriesLimit:
     """How many sources and names a job may still bring up: whoever prints to its logs can make them up."""
 
     def __init__(self) -> None:
-        self._series: dict[Source, set[str]] = {}
+        self._series: dict[MetricSource, set[str]] = {}
         self._count = 0
         self.is_full = False
         """Whether something was left out."""
 
-    def takes(self, source: Source, names: set[str]) -> bool:
+    def takes(self, source: MetricSource, names: set[str]) -> bool:
         """Says whether values of these names may be kept, and remembers them if so."""
         known = self._series.get(source, set())
         new = names - known
@@ -37,8 +37,8 @@ class Room:
 class EchoedRecords:
     """Reads the marked lines of one job."""
 
-    def __init__(self, room: Room | None = None) -> None:
-        self._room = room or Room()
+    def __init__(self, room: SeriesLimit | None = None) -> None:
+        self._room = room or SeriesLimit()
 
     def reported(self, line: str) -> list[Reported]:
         """What is in a line, without its mark; nothing if it is not whole."""
@@ -46,7 +46,9 @@ class EchoedRecords:
         if found is None:
             return []
         who, records = found
-        source = Source(f"{who.role}-{who.rank}") if who.role else Source(f"rank-{who.rank}", who.rank)
+        source = (
+            MetricSource(f"{who.role}-{who.rank}") if who.role else MetricSource(f"rank-{who.rank}", who.rank)
+        )
         life = (who.attempt, who.start)
         return [Reported(source, life, one) for one in records if self._room.takes(source, _names(one))]
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bireme import errors
-from bireme.runs.logs.dropped_lines import Dropping
+from bireme.runs.logs.dropped_lines import DroppedLines
 from bireme.runs.storage import files
 
 _SEGMENT = re.compile(r"(?P<container>[^.]+)(?:\.(?P<number>[0-9]+))?\.log")
@@ -55,7 +55,7 @@ class LogSettings(Struct, frozen=True):
     """Seconds between two states of an unfinished line."""
 
 
-class Entry(Struct, frozen=True):
+class LogEntry(Struct, frozen=True):
     """One line of a log file."""
 
     time: float
@@ -65,16 +65,16 @@ class Entry(Struct, frozen=True):
     text: bytes
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: LogEntry) -> bytes:
     tag = b"F" if entry.whole else b"P"
     return b"%b %b %b %b\n" % (_stamp(entry.time), entry.stream.encode(), tag, entry.text)
 
 
-def parse_entry(line: bytes) -> Entry | None:
+def parse_entry(line: bytes) -> LogEntry | None:
     """Returns None for what is no entry, such as a line that a killed writer tore."""
     try:
         stamp, stream, tag, text = line.split(b" ", 3)
-        return Entry(_time(stamp), _STREAMS[stream], tag == b"F", text)
+        return LogEntry(_time(stamp), _STREAMS[stream], tag == b"F", text)
     except (ValueError, KeyError):
         return None
 
@@ -102,7 +102,7 @@ def last_state(line: bytes) -> bytes:
     return line.rstrip(b"\r").rpartition(b"\r")[2]
 
 
-def read_live(path: Path) -> tuple[Entry, ...]:
+def read_live(path: Path) -> tuple[LogEntry, ...]:
     """Returns the unfinished lines of a container, one per stream."""
     try:
         data = files.read(path)
@@ -131,7 +131,7 @@ class LogWriter:
         self._lines = {stream: _Line(stream, self._settings.piece) for stream in Stream}
         self._due: float | None = None
         self._shown = False
-        self._dropping: Dropping | None = None
+        self._dropping: DroppedLines | None = None
         self.dropped = 0
         """Lines that are missing, and of which a line in the log says so."""
         self._carry_on()
@@ -201,8 +201,8 @@ class LogWriter:
             self.dropped += self._dropping.finish()
             self._dropping = None
 
-    def _note(self, lost: Dropping, now: float) -> bool:
-        note = encode_entry(Entry(now, Stream.STDERR, True, lost.note(now).encode()))
+    def _note(self, lost: DroppedLines, now: float) -> bool:
+        note = encode_entry(LogEntry(now, Stream.STDERR, True, lost.note(now).encode()))
         self._make_way(note)
         return self._append(note, now) >= len(note) - 1
 
@@ -232,7 +232,7 @@ class LogWriter:
         except errors.BiremeError as refused:
             written, error = 0, refused
         if self._dropping is None:
-            self._dropping = Dropping(error, now)
+            self._dropping = DroppedLines(error, now)
         return written
 
     def _rotate(self) -> None:
@@ -264,15 +264,15 @@ class LogWriter:
         unfinished = {entry.stream: entry for entry in self._left_open()}
         unfinished |= {entry.stream: entry for entry in read_live(live)}
         if unfinished:
-            ends = [Entry(one.time, one.stream, True, one.text) for one in unfinished.values()]
+            ends = [LogEntry(one.time, one.stream, True, one.text) for one in unfinished.values()]
             self._write(b"".join(map(encode_entry, ends)), max(one.time for one in ends))
         self._unshow()
 
-    def _left_open(self) -> Iterable[Entry]:
-        last: dict[str, Entry] = {}
+    def _left_open(self) -> Iterable[LogEntry]:
+        last: dict[str, LogEntry] = {}
         for entry in _last_entries(self._file.path, self._size):
             last[entry.stream] = entry
-        return [Entry(one.time, one.stream, True, b"") for one in last.values() if not one.whole]
+        return [LogEntry(one.time, one.stream, True, b"") for one in last.values() if not one.whole]
 
 
 class _Line:
@@ -290,7 +290,7 @@ class _Line:
         cut = max(0, len(text) - 1) // self._piece * self._piece
         pieces = self._cut(text[:cut], now)
         self.text, self.pieces = b"", False
-        return pieces + encode_entry(Entry(now, self._stream, True, text[cut:]))
+        return pieces + encode_entry(LogEntry(now, self._stream, True, text[cut:]))
 
     def grow(self, more: bytes, now: float) -> bytes:
         """Takes more of the line and returns the pieces that are too long to keep."""
@@ -302,8 +302,8 @@ class _Line:
         self.pieces = self.pieces or cut > 0
         return self._cut(text[:cut], now)
 
-    def state(self, now: float) -> Entry:
-        return Entry(now, self._stream, False, last_state(self.text))
+    def state(self, now: float) -> LogEntry:
+        return LogEntry(now, self._stream, False, last_state(self.text))
 
     def _rewound(self, text: bytes) -> bytes:
         """Forgets what was overwritten; a `\\r` at the very end has not overwritten anything yet."""
@@ -315,7 +315,7 @@ class _Line:
 
     def _cut(self, text: bytes, now: float) -> bytes:
         starts = range(0, len(text), self._piece)
-        cuts = [Entry(now, self._stream, False, text[start : start + self._piece]) for start in starts]
+        cuts = [LogEntry(now, self._stream, False, text[start : start + self._piece]) for start in starts]
         return b"".join(map(encode_entry, cuts))
 
 
@@ -325,7 +325,7 @@ def _largest_file() -> int:
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
-def _last_entries(path: Path, size: int) -> Iterator[Entry]:
+def _last_entries(path: Path, size: int) -> Iterator[LogEntry]:
     with files.explained(path), path.open("rb") as file:
         file.seek(max(0, size - _TAIL))
         for line in file.read(_TAIL).split(b"\n"):

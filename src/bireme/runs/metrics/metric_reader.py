@@ -18,8 +18,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from bireme.runs.storage.files import explained
-from bireme.runtime.records.record_format import Histogram, Image, Opened, Params, Record, Scalars, Text
-from bireme.runtime.records.record_reader import File, Reader, files
+from bireme.runtime.records.record_format import FileOpened, Histogram, Image, Params, Record, Scalars, Text
+from bireme.runtime.records.record_reader import RecordPath, RecordReader, files
 
 FOLDER = "metrics"
 """In the directory of a run."""
@@ -27,11 +27,11 @@ FOLDER = "metrics"
 _LARGEST = 64 << 20
 """Bytes of a file that is read only to see when it was written to."""
 
-Life = tuple[int, int]
+Incarnation = tuple[int, int]
 """An attempt, and how often the source was started in it before."""
 
 
-class Source(Struct, frozen=True, order=True):
+class MetricSource(Struct, frozen=True, order=True):
     """Who reported: a rank, or a replica in whose output numbers were found."""
 
     name: str
@@ -42,8 +42,8 @@ class Source(Struct, frozen=True, order=True):
 class Reported(Struct, frozen=True):
     """A record, and by whom it was reported in which of its lives."""
 
-    source: Source
-    life: Life
+    source: MetricSource
+    life: Incarnation
     record: Record
 
 
@@ -51,7 +51,7 @@ class Series(Struct, frozen=True):
     """The values of one name from one source, by step."""
 
     name: str
-    source: Source
+    source: MetricSource
     steps: tuple[int, ...]
     times: tuple[float, ...]
     values: tuple[float, ...]
@@ -64,12 +64,12 @@ class Feed(Protocol):
         """Returns what came since the last poll; for each source in the order in which it was reported."""
 
 
-class Follower:
+class RecordFollower:
     """Reads the files of records in a folder, each record once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files: dict[File, _Followed] = {}
+        self._files: dict[RecordPath, _Followed] = {}
 
     def poll(self) -> list[Reported]:
         found: list[Reported] = []
@@ -83,14 +83,14 @@ class Follower:
         return found
 
 
-class Metrics:
+class RunMetrics:
     """Everything that was reported so far; `refresh` adds what came since."""
 
     def __init__(self, *feeds: Feed) -> None:
         self._feeds = feeds
-        self._columns: dict[str, dict[Source, dict[Life, _Columns]]] = {}
+        self._columns: dict[str, dict[MetricSource, dict[Incarnation, _Columns]]] = {}
         self._others: list[Reported] = []
-        self._params: dict[Source, dict[str, object]] = {}
+        self._params: dict[MetricSource, dict[str, object]] = {}
 
     def refresh(self) -> bool:
         """Returns whether there was something new."""
@@ -140,7 +140,7 @@ class Metrics:
                 self._others.append(one)
             case Params(values=given):
                 self._params.setdefault(one.source, {}).update(given)
-            case Opened():
+            case FileOpened():
                 pass
 
 
@@ -150,7 +150,7 @@ def times(folder: Path, attempt: int, most: int) -> list[float]:
     for file in files(str(folder)):
         with suppress(OSError):
             if file.attempt == attempt and os.stat(file.path).st_size <= _LARGEST:
-                records = Reader(file.path, leaves_out_large=True).each()
+                records = RecordReader(file.path, leaves_out_large=True).each()
                 found += deque((one.time for one in records if isinstance(one, Scalars)), maxlen=most)
     return found
 
@@ -158,16 +158,16 @@ def times(folder: Path, attempt: int, most: int) -> list[float]:
 class _Followed:
     """One file, and in which of its lives its rank is."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: RecordPath) -> None:
         name = f"rank-{file.rank}" + (f"-{file.number}" if file.number else "")
-        self._source = Source(name, file.rank)
+        self._source = MetricSource(name, file.rank)
         self._attempt = file.attempt
         self._starts = 0
-        self._reader = Reader(file.path)
+        self._reader = RecordReader(file.path)
 
     def poll(self) -> Iterator[Reported]:
         for record in self._reader.read():
-            self._starts += isinstance(record, Opened)
+            self._starts += isinstance(record, FileOpened)
             yield Reported(self._source, (self._attempt, max(0, self._starts - 1)), record)
 
 
@@ -191,14 +191,19 @@ class _Columns:
 
 
 def _series(
-    name: str, source: Source, lives: dict[Life, _Columns], ends: dict[tuple[Source, Life], float]
+    name: str,
+    source: MetricSource,
+    lives: dict[Incarnation, _Columns],
+    ends: dict[tuple[MetricSource, Incarnation], float],
 ) -> Series:
     points = [point for life, one in sorted(lives.items()) for point in one.before(ends[(source, life)])]
     steps, times, values = zip(*points, strict=True) if points else ((), (), ())
     return Series(name, source, steps, times, values)
 
 
-def _ends(firsts: Iterable[tuple[Source, Life, int]]) -> dict[tuple[Source, Life], float]:
+def _ends(
+    firsts: Iterable[tuple[MetricSource, Incarnation, int]],
+) -> dict[tuple[MetricSource, Incarnation], float]:
     """The step from which on each life is superseded, given the first step of each.
 
     Another attempt supersedes all sources: its ranks may be fewer. A start within an attempt is that of one
@@ -208,7 +213,7 @@ def _ends(firsts: Iterable[tuple[Source, Life, int]]) -> dict[tuple[Source, Life
     by_attempt: dict[int, int] = {}
     for _, (attempt, _), first in known:
         by_attempt[attempt] = min(first, by_attempt.get(attempt, first))
-    ends: dict[tuple[Source, Life], float] = {}
+    ends: dict[tuple[MetricSource, Incarnation], float] = {}
     for source, life, _ in known:
         later = [first for attempt, first in by_attempt.items() if attempt > life[0]]
         later += [first for other, its, first in known if other == source and its > life]
@@ -216,8 +221,8 @@ def _ends(firsts: Iterable[tuple[Source, Life, int]]) -> dict[tuple[Source, Life
     return ends
 
 
-def _firsts(reported: list[Reported]) -> list[tuple[Source, Life, int]]:
-    firsts: dict[tuple[Source, Life], int] = {}
+def _firsts(reported: list[Reported]) -> list[tuple[MetricSource, Incarnation, int]]:
+    firsts: dict[tuple[MetricSource, Incarnation], int] = {}
     for one in reported:
         key, step = (one.source, one.life), _step(one.record)
         firsts[key] = min(step, firsts.get(key, step))

@@ -16,14 +16,14 @@ from bireme.model.job import Job
 from bireme.runs.logs import log_reader
 from bireme.runs.logs.log_reader import LogLine
 from bireme.runs.logs.log_records import EchoedRecords
-from bireme.runs.metrics.metric_reader import FOLDER, Life, Source
+from bireme.runs.metrics.metric_reader import FOLDER, Incarnation, MetricSource
 from bireme.runtime.records import record_reader
 from bireme.runtime.records.record_format import (
     ALIGNMENT,
     FRAME,
     MAGIC,
-    Decoder,
     Params,
+    RecordDecoder,
     Scalars,
     is_large,
     is_opening,
@@ -80,7 +80,7 @@ def found_in(lines: Iterable[LogLine], job: Job) -> Progress | None:
 
 def echoed(lines: Iterable[str]) -> Progress | None:
     """How far a job is by the marked lines of a rank, some of which may be given twice."""
-    points: dict[tuple[Life, Source], dict[tuple[float, int], Point]] = {}
+    points: dict[tuple[Incarnation, MetricSource], dict[tuple[float, int], Point]] = {}
     total: object = None
     records = EchoedRecords()
     for one in (one for line in lines for one in records.reported(line)):
@@ -102,7 +102,7 @@ class _Latest:
     def __init__(self, path: str) -> None:
         self.total: object = None
         self.points: list[Point] = []
-        self._decoder = Decoder()
+        self._decoder = RecordDecoder()
         self._kept: deque[bytes] = deque(maxlen=MOST_POINTS)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from bireme.runs.metrics import tfevents
-from bireme.runs.metrics.metric_reader import Feed, Source
+from bireme.runs.metrics.metric_reader import Feed, MetricSource
 from bireme.runs.storage import files, locks
 
 FOLDER = "tensorboard"
@@ -23,13 +23,13 @@ def is_folder_name(source: str) -> bool:
     return _FOLDER_NAME.fullmatch(source) is not None
 
 
-class Board:
+class TensorboardWriter:
     """Writes event files of what was reported; of several boards of one run only one writes."""
 
     def __init__(self, folder: Path, *feeds: Feed) -> None:
         self.folder = folder
         self._feeds = feeds
-        self._paths: dict[Source, Path] = {}
+        self._paths: dict[MetricSource, Path] = {}
         with files.explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self._lock = locks.hold(folder / "lock")
@@ -47,7 +47,7 @@ class Board:
         """Adds what was reported since the last time."""
         if self._lock is None:
             return
-        new: dict[Source, list[bytes]] = {}
+        new: dict[MetricSource, list[bytes]] = {}
         for feed in self._feeds:
             for one in feed.poll():
                 if is_folder_name(one.source.name) and (event := tfevents.encode(one.record)):
@@ -64,7 +64,7 @@ class Board:
             self._lock.close()
             self._lock = None
 
-    def _path(self, source: Source) -> Path | None:
+    def _path(self, source: MetricSource) -> Path | None:
         """The file of a source; None where its folder leads out of ours, for what is there is not ours."""
         if source not in self._paths:
             now = time.time()

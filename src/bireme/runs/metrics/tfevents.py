@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-from bireme.runtime.records.record_format import Histogram, Image, Opened, Params, Record, Scalars, Text
+from bireme.runtime.records.record_format import FileOpened, Histogram, Image, Params, Record, Scalars, Text
 
 _VERSION = b"brain.Event:1"
 _CASTAGNOLI = 0x82F63B78
@@ -39,7 +39,7 @@ def encode(record: Record) -> bytes:
             return _event(record.step, record.time, [_text(record.name, record.text)])
         case Params(time=time, values=given):
             return _event(0, time, [_text("params", _table(given))])
-        case Opened():
+        case FileOpened():
             return b""
 
 

@@ -44,7 +44,7 @@ class Note(Protocol):
         """Try for the last time."""
 
 
-class Room:
+class DiskRoom:
     """Remembers since when a run directory cannot be written, so that it is said once."""
 
     def __init__(self, path: Path) -> None:

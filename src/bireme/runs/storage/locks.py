@@ -19,7 +19,7 @@ WAIT_LIMIT = 10.0
 _PAUSE = 0.002
 
 
-class Lock:
+class FileLock:
     """A held lock: it is open until `close`, or until every process that shares it is gone.
 
     It belongs to the open file, not to the process. `exec` closes it: a program that we start does not
@@ -38,7 +38,7 @@ class Lock:
             os.close(self.fd)
             self.fd = -1
 
-    def __enter__(self) -> Lock:
+    def __enter__(self) -> FileLock:
         return self
 
     def __exit__(
@@ -47,7 +47,7 @@ class Lock:
         self.close()
 
 
-def hold(path: Path) -> Lock | None:
+def hold(path: Path) -> FileLock | None:
     """Takes the lock, or returns None at once if somebody has it.
 
     Who only looks shares the lock for a moment, which is long if the machine is busy: that is waited for.
@@ -57,7 +57,7 @@ def hold(path: Path) -> Lock | None:
         if is_held(path) or time.monotonic() > deadline:
             return None
         time.sleep(_PAUSE)
-    return Lock(fd)
+    return FileLock(fd)
 
 
 def is_held(path: Path) -> bool:

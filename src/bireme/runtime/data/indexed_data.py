@@ -8,7 +8,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optio
 
 from . import loaders, rank_shares, seeding
 from .epoch_order import Position
-from .walks import Handed, Way, announce_epoch, gave_nothing, known, own_state
+from .walks import HandedBatch, WalkPlan, announce_epoch, gave_nothing, known, own_state
 
 Loader = Any  # torch's, which is never imported here
 Pick = Tuple[int, int, List[int]]
@@ -17,7 +17,7 @@ Made = Deque[Tuple[int, Callable[[], Position]]]
 """The epoch of each batch that was asked for and has not come yet, and the position after it."""
 
 
-def batches(loader: Loader, way: Way) -> Iterator[Handed]:
+def batches(loader: Loader, way: WalkPlan) -> Iterator[HandedBatch]:
     """Shares the samples out; refuses what cannot be shared out at once."""
     loaders.check(loader)
     keeper = _keeper(loader)
@@ -31,7 +31,7 @@ def batches(loader: Loader, way: Way) -> Iterator[Handed]:
     return _loaded(loader, way, made, picks, given.batch is not None)
 
 
-def count(loader: Loader, way: Way) -> Optional[int]:
+def count(loader: Loader, way: WalkPlan) -> Optional[int]:
     """How many steps are left; None where only the user's sampler could tell."""
     if way.epochs is None or _keeper(loader) is not None:
         return None
@@ -44,14 +44,16 @@ def _keeper(loader: Loader) -> Any:  # Any: the user's sampler
     return next((one for one in (loader.batch_sampler, loader.sampler) if loaders.has_state(one)), None)
 
 
-def _shape(loader: Loader, way: Way) -> Tuple[loaders.Given, int, rank_shares.Rule]:
-    given = loaders.given(loader)
+def _shape(loader: Loader, way: WalkPlan) -> Tuple[loaders.LoaderOptions, int, rank_shares.SharingRule]:
+    given = loaders.loader_options(loader)
     total = len(loader.dataset) if given.chosen is None else len(given.chosen)
-    rule = rank_shares.Rule(way.world, given.batch or 1, given.drop_last, merges=given.batch is not None)
+    rule = rank_shares.SharingRule(
+        way.world, given.batch or 1, given.drop_last, merges=given.batch is not None
+    )
     return given, total, rule
 
 
-class Picking:
+class BatchDataset:
     """The user's dataset, asked for a whole batch."""
 
     def __init__(self, dataset: Any, seed: int, rank: int, is_batched: bool) -> None:  # Any: the user's
@@ -76,17 +78,19 @@ class Picking:
 
 
 def _loaded(
-    loader: Loader, way: Way, made: Made, picks: Iterator[Pick], is_batched: bool
-) -> Iterator[Handed]:
-    dataset = Picking(loader.dataset, way.seed, way.rank, is_batched)
+    loader: Loader, way: WalkPlan, made: Made, picks: Iterator[Pick], is_batched: bool
+) -> Iterator[HandedBatch]:
+    dataset = BatchDataset(loader.dataset, way.seed, way.rank, is_batched)
     # One loader for all epochs: workers read ahead into the next one instead of being started anew.
     for batch in loaders.rebuilt(loader, dataset, picks, loader.collate_fn, way):
         epoch, after = made.popleft()
-        yield Handed(epoch, batch, after)
+        yield HandedBatch(epoch, batch, after)
 
 
-def _shared(total: int, given: loaders.Given, rule: rank_shares.Rule, way: Way, made: Made) -> Iterator[Pick]:
-    orders = rank_shares.Orders(total, way.seed, given.shuffle)
+def _shared(
+    total: int, given: loaders.LoaderOptions, rule: rank_shares.SharingRule, way: WalkPlan, made: Made
+) -> Iterator[Pick]:
+    orders = rank_shares.EpochOrders(total, way.seed, given.shuffle)
     for number, cut in enumerate(rank_shares.cuts(total, way.position, rule, way.epochs), way.start):
         samples = orders.taken(cut, way.rank, way.world)
         if given.chosen is not None:
@@ -96,7 +100,7 @@ def _shared(total: int, given: loaders.Given, rule: rank_shares.Rule, way: Way, 
 
 
 def _sampled(
-    loader: Loader, keeper: Any, way: Way, made: Made, state: Any
+    loader: Loader, keeper: Any, way: WalkPlan, made: Made, state: Any
 ) -> Iterator[Pick]:  # Any: the user's sampler, and what it says of itself
     """Asks for what the user's sampler says; its state is kept for each batch, because workers read ahead."""
     epoch, at, number = way.position.epoch, way.position.at, way.start

@@ -8,13 +8,13 @@ from typing import Any, Callable, Iterable, Optional, Sequence
 
 from ..script.complaints import Complaint
 from .epoch_order import derived
-from .walks import Way
+from .walks import WalkPlan
 
 Torch = Any  # torch's classes: imported by the script, never here
 
 
 @dataclass(frozen=True)
-class Given:
+class LoaderOptions:
     """How the user's loader orders its samples, and makes batches of them."""
 
     batch: Optional[int]
@@ -61,7 +61,7 @@ def check(loader: Torch) -> None:
         )
 
 
-def given(loader: Torch) -> Given:
+def loader_options(loader: Torch) -> LoaderOptions:
     """Reads the order off a loader over a map dataset."""
     kinds: Torch = sys.modules["torch.utils.data"]
     sampler, batch, drop_last = loader.sampler, loader.batch_size, loader.drop_last
@@ -71,11 +71,11 @@ def given(loader: Torch) -> Given:
         sampler, batch = loader.batch_sampler.sampler, loader.batch_sampler.batch_size
         drop_last = loader.batch_sampler.drop_last
     if type(sampler) is kinds.SubsetRandomSampler:
-        return Given(batch, drop_last, True, list(sampler.indices))
+        return LoaderOptions(batch, drop_last, True, list(sampler.indices))
     if not _is_whole(sampler, loader.dataset):
         raise _unknown(sampler, "sampler")
     shuffle = type(sampler) is kinds.RandomSampler or bool(getattr(sampler, "shuffle", False))
-    return Given(batch, drop_last, shuffle)
+    return LoaderOptions(batch, drop_last, shuffle)
 
 
 def rebuilt(
@@ -83,7 +83,7 @@ def rebuilt(
     dataset: object,
     picks: Optional[Iterable[object]],
     collate: Callable[..., object],
-    way: Way,
+    way: WalkPlan,
 ) -> Torch:
     """A loader with the same workers, which gets `picks` one by one, or the elements of a stream."""
     torch: Torch = sys.modules["torch"]
@@ -93,7 +93,7 @@ def rebuilt(
     more = {}
     if loader.num_workers:
         more = {
-            "worker_init_fn": Beginning(loader.worker_init_fn),
+            "worker_init_fn": WorkerInit(loader.worker_init_fn),
             "multiprocessing_context": loader.multiprocessing_context,
             "prefetch_factor": loader.prefetch_factor,
         }
@@ -112,7 +112,7 @@ def rebuilt(
     )
 
 
-class Beginning:
+class WorkerInit:
     """What a worker does first; then it calls the user's own function."""
 
     def __init__(self, users: Optional[Callable[[int], None]]) -> None:

@@ -18,7 +18,7 @@ _MOST_EPOCHS = 100_000
 
 
 @dataclass(frozen=True)
-class Rule:
+class SharingRule:
     """How the samples of an epoch are cut into steps."""
 
     world: int
@@ -40,7 +40,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Cut:
+class StepSlice:
     """One step of all ranks: the next `size` samples after a position."""
 
     before: Position
@@ -59,7 +59,7 @@ class Cut:
         return tail, range(at + (rank - waiting) % world, at + self.size - waiting, world)
 
 
-def cuts(total: int, position: Position, rule: Rule, epochs: Optional[int]) -> Iterator[Cut]:
+def cuts(total: int, position: Position, rule: SharingRule, epochs: Optional[int]) -> Iterator[StepSlice]:
     """The steps from a position to the end of the last epoch; None: there is no last one.
 
     What is left over after the last epoch is filled up with the first samples of the one that would follow.
@@ -70,15 +70,15 @@ def cuts(total: int, position: Position, rule: Rule, epochs: Optional[int]) -> I
     while epochs is None or position.epoch < epochs:
         size = rule.size(pending(total, position))
         after = settled(total, moved(total, position, size), rule)
-        yield Cut(position, size, after)
+        yield StepSlice(position, size, after)
         position = after
     while position.tail is not None:
         after = moved(total, position, rule.world)
-        yield Cut(position, rule.world, after)
+        yield StepSlice(position, rule.world, after)
         position = after
 
 
-def count(total: int, position: Position, rule: Rule, epochs: int) -> Optional[int]:
+def count(total: int, position: Position, rule: SharingRule, epochs: int) -> Optional[int]:
     """How many steps `cuts` has, without making them; None for more epochs than are worth the counting."""
     if position.epoch >= epochs or epochs - position.epoch > _MOST_EPOCHS:
         return None
@@ -94,7 +94,7 @@ def count(total: int, position: Position, rule: Rule, epochs: int) -> Optional[i
     return steps + -(-(left - total) // rule.world)
 
 
-def check(total: int, position: Position, rule: Rule) -> None:
+def check(total: int, position: Position, rule: SharingRule) -> None:
     """Refuses data from which not every rank can have something in each epoch."""
     least = rule.world * rule.batch if rule.drop_last else rule.world
     if total == 0:
@@ -139,7 +139,7 @@ def moved(total: int, position: Position, size: int) -> Position:
     return Position(position.epoch, position.at + size - waiting)
 
 
-def settled(total: int, position: Position, rule: Rule) -> Position:
+def settled(total: int, position: Position, rule: SharingRule) -> Position:
     """The same position, in the next epoch if what is left of this one makes no step."""
     left = pending(total, position)
     if rule.size(left):
@@ -149,7 +149,7 @@ def settled(total: int, position: Position, rule: Rule) -> Position:
     return Position(position.epoch + 1, 0, (position.epoch, position.at))
 
 
-class Orders:
+class EpochOrders:
     """The orders of all epochs, of which the last two are kept."""
 
     def __init__(self, total: int, seed: int, shuffle: bool) -> None:
@@ -169,7 +169,7 @@ class Orders:
         self._kept = [*self._kept[-1:], (epoch, order)]
         return order
 
-    def taken(self, cut: Cut, rank: int, world: int) -> List[int]:
+    def taken(self, cut: StepSlice, rank: int, world: int) -> List[int]:
         """The samples that a rank takes in a step."""
         tail, own = cut.share(self._total, rank, world)
         found = list(self.of(cut.before.epoch)[own.start : own.stop : world])

@@ -9,13 +9,13 @@ from typing import Any, Iterator, Optional, Protocol, Tuple
 from ..script.complaints import Complaint
 from . import indexed_data, iterable_data, loaders, rank_shares, seeding
 from .epoch_order import Position
-from .stream_shares import Reading
-from .walks import Handed, Way, announce_epoch, gave_nothing, known, own_state
+from .stream_shares import StreamReader
+from .walks import HandedBatch, WalkPlan, announce_epoch, gave_nothing, known, own_state
 
 Data = Any  # whatever the user has
 
 
-class Place(Protocol):
+class HasRank(Protocol):
     """Which rank this is, of how many."""
 
     @property
@@ -33,7 +33,7 @@ class Steps:
     def __init__(
         self,
         data: Data,
-        place: Place,
+        env: HasRank,
         start: int = 0,
         position: Optional[Position] = None,
         epochs: Optional[int] = 1,
@@ -46,7 +46,7 @@ class Steps:
         """The epoch of the last batch that was handed out."""
         self._epochs = epochs
         self._after = known(position)
-        way = Way(place.rank, place.world_size, start, position, epochs, seed)
+        way = WalkPlan(env.rank, env.world_size, start, position, epochs, seed)
         self._handed = _walk(data, way)
         left = _count(data, way)
         self.total = None if left is None else start + left
@@ -81,7 +81,7 @@ class Shard:
     Some ranks may get one element more than others. `Steps` makes them equal.
     """
 
-    def __init__(self, data: Data, place: Place, position: Position, seed: int, shuffle: bool) -> None:
+    def __init__(self, data: Data, env: HasRank, position: Position, seed: int, shuffle: bool) -> None:
         if loaders.is_loader(data):
             raise Complaint("a DataLoader makes batches for a loop", "write run.steps(loader)")
         _check(data)
@@ -89,7 +89,7 @@ class Shard:
         self.position = position
         self.seed = seed
         self.shuffle = shuffle
-        self._place = place
+        self._env = env
 
     def __iter__(self) -> Iterator[Any]:
         if _is_sequence(self.data):
@@ -98,13 +98,13 @@ class Shard:
 
     def _of_sequence(self) -> Iterator[Any]:
         here, total = self.position, len(self.data)
-        rank, world = self._place.rank, self._place.world_size
-        orders = rank_shares.Orders(total, self.seed, self.shuffle)
+        rank, world = self._env.rank, self._env.world_size
+        orders = rank_shares.EpochOrders(total, self.seed, self.shuffle)
         left = rank_shares.pending(total, here)
         for done in range(0, left, world):
             size = min(world, left - done)
             after = rank_shares.moved(total, here, size)
-            own = orders.taken(rank_shares.Cut(here, size, after), rank, world)
+            own = orders.taken(rank_shares.StepSlice(here, size, after), rank, world)
             here = after
             if own:
                 self.position = here if done + size < left else Position(here.epoch + 1)
@@ -112,8 +112,8 @@ class Shard:
         self.position = Position(here.epoch + 1)
 
     def _of_stream(self) -> Iterator[Any]:
-        rank, world = self._place.rank, self._place.world_size
-        reading = Reading(self.data, self.position, self.seed)
+        rank, world = self._env.rank, self._env.world_size
+        reading = StreamReader(self.data, self.position, self.seed)
         count = world
         while count == world:
             row = reading.row(world, rank)
@@ -123,12 +123,12 @@ class Shard:
         self.position = Position(self.position.epoch + 1)
 
 
-def shard(data: Data, place: Place, position: Position, seed: int, shuffle: bool) -> Shard:
+def shard(data: Data, env: HasRank, position: Position, seed: int, shuffle: bool) -> Shard:
     """This rank's elements, each of which exactly one rank gets; a stream keeps its own order."""
-    return Shard(data, place, position, seed, shuffle)
+    return Shard(data, env, position, seed, shuffle)
 
 
-def _walk(data: Data, way: Way) -> Iterator[Handed]:
+def _walk(data: Data, way: WalkPlan) -> Iterator[HandedBatch]:
     if isinstance(data, Shard):
         return _elements(data.data, way, data.shuffle)
     if loaders.is_stream(data):
@@ -142,7 +142,7 @@ def _walk(data: Data, way: Way) -> Iterator[Handed]:
     return indexed_data.batches(data, way)
 
 
-def _count(data: Data, way: Way) -> Optional[int]:
+def _count(data: Data, way: WalkPlan) -> Optional[int]:
     """How many steps are left. Nothing depends on it but what people are shown, so it never complains."""
     try:
         data = data.data if isinstance(data, Shard) else data
@@ -152,29 +152,31 @@ def _count(data: Data, way: Way) -> Optional[int]:
             return None if loaders.is_stream(data.dataset) else indexed_data.count(data, way)
         if not _is_sequence(data):
             return None
-        rule = rank_shares.Rule(way.world, merges=False)
+        rule = rank_shares.SharingRule(way.world, merges=False)
         return rank_shares.count(len(data), way.position, rule, way.epochs)
     except Exception:  # the user's objects may raise anything when they are asked for their length
         return None
 
 
-def _elements(data: Data, way: Way, shuffle: bool) -> Iterator[Handed]:
+def _elements(data: Data, way: WalkPlan, shuffle: bool) -> Iterator[HandedBatch]:
     _check(data)
     if not _is_sequence(data):
         return iterable_data.elements(data, way)
-    rank_shares.check(len(data), way.position, rank_shares.Rule(way.world))
+    rank_shares.check(len(data), way.position, rank_shares.SharingRule(way.world))
     return _of_sequence(data, way, shuffle)
 
 
-def _of_sequence(data: Data, way: Way, shuffle: bool) -> Iterator[Handed]:
+def _of_sequence(data: Data, way: WalkPlan, shuffle: bool) -> Iterator[HandedBatch]:
     total = len(data)
-    orders = rank_shares.Orders(total, way.seed, shuffle)
-    for cut in rank_shares.cuts(total, way.position, rank_shares.Rule(way.world, merges=False), way.epochs):
+    orders = rank_shares.EpochOrders(total, way.seed, shuffle)
+    for cut in rank_shares.cuts(
+        total, way.position, rank_shares.SharingRule(way.world, merges=False), way.epochs
+    ):
         (own,) = orders.taken(cut, way.rank, way.world)
-        yield Handed(cut.before.epoch, data[own], known(cut.after))
+        yield HandedBatch(cut.before.epoch, data[own], known(cut.after))
 
 
-def _through(loader: Data, way: Way, state: Any) -> Iterator[Handed]:  # Any: a plain tree
+def _through(loader: Data, way: WalkPlan, state: Any) -> Iterator[HandedBatch]:  # Any: a plain tree
     """Hands on what a loader gives that keeps its own position, and does the sharing itself."""
     epoch, at = way.position.epoch, way.position.at
     while way.epochs is None or epoch < way.epochs:
@@ -186,7 +188,7 @@ def _through(loader: Data, way: Way, state: Any) -> Iterator[Handed]:  # Any: a 
             state = None
         for batch in loader:
             at += 1
-            yield Handed(epoch, batch, partial(_asked, loader, epoch, at, way.world))
+            yield HandedBatch(epoch, batch, partial(_asked, loader, epoch, at, way.world))
         if at == 0:
             raise gave_nothing(epoch, 1)
         epoch, at = epoch + 1, 0

@@ -14,13 +14,13 @@ from typing import Any, Generic, Iterable, Iterator, List, Optional, TypeVar
 
 from . import seeding
 from .epoch_order import Position
-from .rank_shares import Rule
+from .rank_shares import SharingRule
 
 Element = TypeVar("Element")
 
 
 @dataclass(frozen=True)
-class Taken(Generic[Element]):
+class StreamStep(Generic[Element]):
     """What a rank takes in one step."""
 
     epoch: int
@@ -40,7 +40,7 @@ class Row(Generic[Element]):
     """Its own, or if the row was too short for that, the row's first."""
 
 
-class Reading(Generic[Element]):
+class StreamReader(Generic[Element]):
     """The one way through a stream: first what is left of the tail's epoch, then the epoch itself."""
 
     def __init__(self, stream: Iterable[Element], position: Position, seed: int) -> None:
@@ -106,17 +106,17 @@ class Reading(Generic[Element]):
 
 
 @dataclass(frozen=True)
-class Flow(Generic[Element]):
+class StreamSteps(Generic[Element]):
     """A rank's steps through a stream, from a position to the end of the last epoch."""
 
     stream: Iterable[Element]
     position: Position
-    rule: Rule
+    rule: SharingRule
     rank: int
     epochs: Optional[int]
     seed: int
 
-    def steps(self) -> Iterator[Taken[Element]]:
+    def steps(self) -> Iterator[StreamStep[Element]]:
         """Ends early if a whole epoch gives less than one element for each rank: the last position tells."""
         position, number = self.position, 0
         while self.epochs is None or position.epoch < self.epochs:
@@ -130,9 +130,9 @@ class Flow(Generic[Element]):
                 # There was no step that could have said what is left over.
                 position = self._following(position, is_rest=number == first)
 
-    def _epoch(self, position: Position, number: int) -> Iterator[Taken[Element]]:
+    def _epoch(self, position: Position, number: int) -> Iterator[StreamStep[Element]]:
         """The steps of one epoch; a step is handed on when the row after it has been read."""
-        rule, reading = self.rule, Reading(self.stream, position, self.seed)
+        rule, reading = self.rule, StreamReader(self.stream, position, self.seed)
         elements: List[Element] = []
         mark = position
         rows = 0
@@ -141,14 +141,14 @@ class Flow(Generic[Element]):
             if row.count < rule.world:
                 break
             if rows == rule.batch:
-                yield Taken(position.epoch, number, elements, mark)
+                yield StreamStep(position.epoch, number, elements, mark)
                 elements, rows, number = [], 0, number + 1
             elements, rows = elements + row.own, rows + 1
             if rows == rule.batch:
                 mark = reading.position
-        yield from self._end(Taken(position.epoch, number, elements, mark), row)
+        yield from self._end(StreamStep(position.epoch, number, elements, mark), row)
 
-    def _end(self, step: Taken[Element], rest: Row[Element]) -> Iterator[Taken[Element]]:
+    def _end(self, step: StreamStep[Element], rest: Row[Element]) -> Iterator[StreamStep[Element]]:
         """The last steps of an epoch: the one that has been begun, and `rest`, too few for all ranks."""
         over = Position(step.epoch + 1)
         if self.rule.drop_last:
@@ -165,7 +165,7 @@ class Flow(Generic[Element]):
             if step.elements:
                 yield step
             number = step.number + bool(step.elements)
-            yield Taken(step.epoch, number, rest.filled, over)
+            yield StreamStep(step.epoch, number, rest.filled, over)
 
     def _following(self, position: Position, is_rest: bool) -> Position:
         """The beginning of the next epoch, which what is left of this one opens."""

@@ -11,7 +11,7 @@ from .epoch_order import Position
 
 
 @dataclass(frozen=True)
-class Way:
+class WalkPlan:
     """Where one rank of many begins, and how far it goes."""
 
     rank: int
@@ -24,7 +24,7 @@ class Way:
     seed: int
 
 
-class Handed(NamedTuple):
+class HandedBatch(NamedTuple):
     """A batch, and where the run stands once it has been trained with."""
 
     epoch: int
@@ -33,7 +33,7 @@ class Handed(NamedTuple):
     """Called only when somebody wants to save it: some loaders take long to say where they are."""
 
 
-def own_state(way: Way) -> Any:  # Any: a plain tree
+def own_state(way: WalkPlan) -> Any:  # Any: a plain tree
     """What something that keeps its own position is to go on with; None at the beginning."""
     inner = way.position.inner
     if inner is None and way.position.at:

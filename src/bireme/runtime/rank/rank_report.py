@@ -335,7 +335,7 @@ def _far(words: str) -> str:
     told = _noted(words)
     run = getattr(sys.modules.get("bireme.runtime.script.startup"), "_open", None)
     if run is not None:
-        told.update((name, str(value)) for name, value in run.far.told().items())
+        told.update((name, str(value)) for name, value in run.progress.told().items())
     return "".join(f" {name}={told[name]}" for name in ("step", "saved") if name in told)
 
 

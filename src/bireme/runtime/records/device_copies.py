@@ -10,7 +10,7 @@ import sys
 from typing import Any, Optional  # Any: values of frameworks that need not be installed
 
 
-class Copy:
+class DeviceCopy:
     """A copy on its way to this machine's memory."""
 
     def ready(self) -> bool:
@@ -22,7 +22,7 @@ class Copy:
         raise NotImplementedError
 
 
-def begun(value: Any) -> Optional[Copy]:
+def begun(value: Any) -> Optional[DeviceCopy]:
     """Orders a copy; None if the value is in this machine's memory already, or can only be waited for."""
     framework = type(value).__module__.partition(".")[0]
     try:
@@ -35,7 +35,7 @@ def begun(value: Any) -> Optional[Copy]:
     return None
 
 
-class _TorchCopy(Copy):
+class _TorchCopy(DeviceCopy):
     def __init__(self, value: Any) -> None:
         torch: Any = sys.modules["torch"]
         device: Any = getattr(torch, value.device.type, None)
@@ -62,7 +62,7 @@ class _TorchCopy(Copy):
         return self._host
 
 
-class _JaxCopy(Copy):
+class _JaxCopy(DeviceCopy):
     def __init__(self, value: Any) -> None:
         self._value = value
         value.copy_to_host_async()

@@ -40,7 +40,7 @@ _PREFIX = re.compile(r"^\[[\d,]+\]<std(?:out|err)>:\s*$")
 """What horovodrun and mpirun put before each line of a rank."""
 
 
-class Who(NamedTuple):
+class Reporter(NamedTuple):
     """By whom something was reported, and after how many starts within its attempt."""
 
     rank: int
@@ -50,7 +50,7 @@ class Who(NamedTuple):
     """Of one that does not train, such as an evaluator: its rank is counted among its like."""
 
 
-def lines(who: Who, records: Iterable[Record]) -> Iterator[str]:
+def lines(who: Reporter, records: Iterable[Record]) -> Iterator[str]:
     """Writes records, as many on each line as it may hold; those that cannot travel are left out."""
     head = json.dumps(who._asdict())[:-1]
     assert head.startswith(_BEGINNING)
@@ -78,7 +78,7 @@ def taken_apart(line: str) -> Tuple[str, str]:
     return _PREFIX.sub("", own), echoed
 
 
-def read(echoed: str) -> Optional[Tuple[Who, List[Record]]]:
+def read(echoed: str) -> Optional[Tuple[Reporter, List[Record]]]:
     """The records of a line; None for what is none of ours, or of another version.
 
     Single records that are out of bounds are left out.
@@ -88,7 +88,7 @@ def read(echoed: str) -> Optional[Tuple[Who, List[Record]]]:
     try:
         found = json.loads(echoed)
         rank, attempt, start = (_whole(found[name], _LARGEST_RANK) for name in ("rank", "attempt", "start"))
-        who = Who(rank, attempt, start, _role(found["role"]))
+        who = Reporter(rank, attempt, start, _role(found["role"]))
         return who, [*_records(found)]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

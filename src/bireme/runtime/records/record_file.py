@@ -25,7 +25,7 @@ _CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ENODEV)
 _ZEROS = bytes(1 << 16)
 
 
-class Space:
+class RecordFile:
     """The file of one rank of one attempt, after the last good record in it.
 
     Everything may raise OSError; what was put before stays good, and `put` may be tried again later.

@@ -32,7 +32,7 @@ _MOST_LEVELS = 50
 _STEP_AND_TIME = struct.Struct("<qd")
 
 
-class Opened(NamedTuple):
+class FileOpened(NamedTuple):
     """A process began to write here: the first one, or the same rank started again."""
 
     time: float
@@ -80,10 +80,10 @@ class Params(NamedTuple):
     values: Dict[str, object]
 
 
-Record = Union[Opened, Scalars, Histogram, Image, Text, Params]
+Record = Union[FileOpened, Scalars, Histogram, Image, Text, Params]
 
 
-class Form:
+class ScalarsLayout:
     """How scalars of the same names in the same order are packed, worked out once."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
@@ -99,9 +99,9 @@ def encode_name(number: int, name: str) -> bytes:
     return _HEAD.pack(_NAME, 0) + struct.pack("<I", number) + _utf8(name)
 
 
-def encode(record: Union[Opened, Histogram, Image, Text, Params]) -> bytes:
+def encode(record: Union[FileOpened, Histogram, Image, Text, Params]) -> bytes:
     """Makes the payload of any record but scalars, which have a `Form`."""
-    if isinstance(record, Opened):
+    if isinstance(record, FileOpened):
         return _HEAD.pack(_OPENED, 0) + struct.pack("<dI", record.time, record.pid)
     if isinstance(record, Params):
         text = json.dumps(record.values, default=str, skipkeys=True)
@@ -151,7 +151,7 @@ def is_opening(payload: bytes) -> bool:
     return payload[:1] == _OPENED_BYTE
 
 
-class Decoder:
+class RecordDecoder:
     """Turns payloads into records, in the order in which they were written."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ class Decoder:
         if kind == _OPENED:
             self._names.clear()
             self._heads.clear()
-            return Opened(*struct.unpack_from("<dI", payload, at))
+            return FileOpened(*struct.unpack_from("<dI", payload, at))
         if kind == _NAME:
             (number,) = struct.unpack_from("<I", payload, at)
             self._names[number] = _text(payload[at + 4 :])

@@ -15,8 +15,8 @@ from .record_format import (
     LARGEST_SCALARS,
     MAGIC,
     SCALARS_BEGIN,
-    Decoder,
     Record,
+    RecordDecoder,
     is_large,
     is_length_of_scalars,
     step_of,
@@ -29,7 +29,7 @@ _FARTHEST = 1 << 26
 _NAME = re.compile(r"([0-9]+)-([0-9]+)(?:-([0-9]+))?\.records")
 
 
-class File(NamedTuple):
+class RecordPath(NamedTuple):
     """A file of records, and whose it is."""
 
     rank: int
@@ -43,7 +43,7 @@ def file_name(rank: int, attempt: int, number: int = 0) -> str:
     return f"{rank}-{attempt}-{number}.records" if number else f"{rank}-{attempt}.records"
 
 
-def files(folder: str) -> Tuple[File, ...]:
+def files(folder: str) -> Tuple[RecordPath, ...]:
     """The files of a folder, ordered by rank and attempt; none if there is no such folder."""
     try:
         names = os.listdir(folder)
@@ -52,13 +52,13 @@ def files(folder: str) -> Tuple[File, ...]:
     found = [(name, match) for name in names if (match := _NAME.fullmatch(name))]
     return tuple(
         sorted(
-            File(int(match[1]), int(match[2]), int(match[3] or 0), os.path.join(folder, name))
+            RecordPath(int(match[1]), int(match[2]), int(match[3] or 0), os.path.join(folder, name))
             for name, match in found
         )
     )
 
 
-class Reader:
+class RecordReader:
     """Reads a file that may still be written, each record once."""
 
     def __init__(self, path: str, leaves_out_large: bool = False) -> None:
@@ -67,7 +67,7 @@ class Reader:
         self._leaves_out_large = leaves_out_large
         self._file: Tuple[int, int] = (0, 0)
         self._offset = 0
-        self._decoder = Decoder()
+        self._decoder = RecordDecoder()
 
     def read(self) -> List[Record]:
         """Returns the records that came since the last call; none while the file is not there."""
@@ -94,7 +94,7 @@ class Reader:
         if self._file != (found.st_dev, found.st_ino):
             self._file = (found.st_dev, found.st_ino)
             self._offset = 0
-            self._decoder = Decoder()
+            self._decoder = RecordDecoder()
 
     def _records(self, fd: int) -> Iterator[Record]:
         if self._offset == 0:

@@ -17,9 +17,19 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, Mapping, Optional, Set, Tuple, Union  # Any: see `scalars`
 
 from . import device_copies, scalar_values
-from .device_copies import Copy
-from .record_file import Space
-from .record_format import LARGEST, Form, Histogram, Image, Opened, Params, Text, encode, encode_name
+from .device_copies import DeviceCopy
+from .record_file import RecordFile
+from .record_format import (
+    LARGEST,
+    FileOpened,
+    Histogram,
+    Image,
+    Params,
+    ScalarsLayout,
+    Text,
+    encode,
+    encode_name,
+)
 
 RETRY_AFTER = 5.0
 """Seconds until a disk that was full, or a folder that was not writable, is tried again."""
@@ -58,13 +68,13 @@ class Recorder:
         # A signal's handler runs in the middle of anything, and may report too: it has to wait its turn.
         self._busy = False
         self._later: Deque[Callable[[], None]] = deque()
-        self._copies: Deque[Tuple[Tuple[Copy, ...], Callable[..., None]]] = deque()
-        self._space: Optional[Space] = None
-        self._resting: Optional[Space] = None
+        self._copies: Deque[Tuple[Tuple[DeviceCopy, ...], Callable[..., None]]] = deque()
+        self._space: Optional[RecordFile] = None
+        self._resting: Optional[RecordFile] = None
         self._retry_at = -math.inf
         self._closed = False
         self._names: Dict[str, int] = {}
-        self._forms: Dict[Tuple[object, ...], Form] = {}
+        self._forms: Dict[Tuple[object, ...], ScalarsLayout] = {}
         self._told: Set[str] = set()
         _watch_forks(self)
 
@@ -128,7 +138,7 @@ class Recorder:
         self._guarded(self._end)
         _living.discard(self)
 
-    def _put_quickly(self, form: Form, step: int, values: Mapping[str, Any]) -> bool:
+    def _put_quickly(self, form: ScalarsLayout, step: int, values: Mapping[str, Any]) -> bool:
         """Returns whether it is dealt with, for good or bad."""
         space = self._space
         if space is None:
@@ -170,7 +180,7 @@ class Recorder:
     def _scalars(self, step: object, now: float, values: Dict[str, Any]) -> None:
         at = _whole(step)
         plain: Dict[str, float] = {}
-        copies: Dict[str, Copy] = {}
+        copies: Dict[str, DeviceCopy] = {}
         for name, value in values.items():
             try:
                 copy = None if isinstance(value, (float, int)) else device_copies.begun(value)
@@ -201,7 +211,7 @@ class Recorder:
         else:
             self._await((copy,), named)
 
-    def _await(self, copies: Tuple[Copy, ...], then: Callable[..., None]) -> None:
+    def _await(self, copies: Tuple[DeviceCopy, ...], then: Callable[..., None]) -> None:
         self._copies.append((copies, then))
         if len(self._copies) > MOST_COPIES:
             self._copies.popleft()
@@ -232,21 +242,21 @@ class Recorder:
                 self.not_finite = (str(name), step)
                 self._say(f"{name} is {value} at step {step}")
 
-        def put(space: Space) -> None:
+        def put(space: RecordFile) -> None:
             form = self._form(space, tuple(values))
             space.put(form.pack(form.head, step, now, *values.values()))
 
         self._put(put)
 
-    def _form(self, space: Space, names: Tuple[object, ...]) -> Form:
+    def _form(self, space: RecordFile, names: Tuple[object, ...]) -> ScalarsLayout:
         form = self._forms.get(names)
         if form is None:
             if len(self._forms) >= _MOST_FORMS:
                 self._forms.clear()
-            form = self._forms[names] = Form([self._number(space, str(name)) for name in names])
+            form = self._forms[names] = ScalarsLayout([self._number(space, str(name)) for name in names])
         return form
 
-    def _number(self, space: Space, name: str) -> int:
+    def _number(self, space: RecordFile, name: str) -> int:
         number = self._names.get(name)
         if number is None:
             number = len(self._names)
@@ -260,7 +270,7 @@ class Recorder:
             raise ValueError(f"it has {len(payload)} bytes, and at most {LARGEST} are kept")
         self._put(lambda space: space.put(payload))
 
-    def _put(self, put: Callable[[Space], None]) -> None:
+    def _put(self, put: Callable[[RecordFile], None]) -> None:
         try:
             space = self._opened()
             if space is None:
@@ -270,7 +280,7 @@ class Recorder:
         except OSError as error:
             self._lost(error)
 
-    def _opened(self) -> Optional[Space]:
+    def _opened(self) -> Optional[RecordFile]:
         """The file, opened or tried again; None while there is none."""
         if self._closed:
             self._say("what is reported after the run was closed is not kept")
@@ -280,9 +290,9 @@ class Recorder:
         if self._retry_at - RETRY_AFTER <= self._clock() < self._retry_at:
             return None
         if self._resting is None:
-            self._resting = Space(self._folder, self._rank, self._attempt)
+            self._resting = RecordFile(self._folder, self._rank, self._attempt)
             self.path = self._resting.path
-        self._resting.put(encode(Opened(self._clock(), os.getpid())))
+        self._resting.put(encode(FileOpened(self._clock(), os.getpid())))
         self._space, self._resting = self._resting, None
         if self.dropped:
             self._say(f"what is reported is kept again in {self._folder}; {self.dropped} records are lost")

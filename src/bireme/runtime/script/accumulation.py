@@ -6,7 +6,7 @@ import sys
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from ..checkpoints.values import Restored
-from .rank_env import Place
+from .rank_env import RankEnv
 
 _NAME = "gradients"
 
@@ -30,17 +30,17 @@ class Accumulation:
             gradients.watch()
             self._is_sure = True
 
-    def came_back(self, parts: Mapping[str, Any], found: Restored, place: Place) -> None:
+    def came_back(self, parts: Mapping[str, Any], found: Restored, env: RankEnv) -> None:
         """A checkpoint was restored into the parts."""
         # Taken out, because what was restored stays in memory for as long as the run.
         saved, of_first = found.own.pop(_NAME, None), found.of_first.pop(_NAME, None)
         if not isinstance(saved or of_first, dict):
             return
-        if found.world_size != place.world_size or not saved:
-            if place.rank == 0:
+        if found.world_size != env.world_size or not saved:
+            if env.rank == 0:
                 self._tell(
                     f"{found.name} was saved between two steps of the optimizer by {found.world_size} ranks: "
-                    f"with {place.world_size} the gradients that were accumulated until then are left out"
+                    f"with {env.world_size} the gradients that were accumulated until then are left out"
                 )
             return
         self._came_back = (parts, saved)

@@ -14,11 +14,11 @@ import time
 from typing import Callable, Dict, Iterable, Iterator, List, Optional
 
 from ..records import log_echo, thinning
-from ..records.log_echo import Who
-from ..records.record_format import Opened, Params, Scalars, Text
-from ..records.record_reader import Reader, files
+from ..records.log_echo import Reporter
+from ..records.record_format import FileOpened, Params, Scalars, Text
+from ..records.record_reader import RecordReader, files
 from ..records.thinning import Thinned
-from .rank_env import Place
+from .rank_env import RankEnv
 
 PATIENCE = 5.0
 """Seconds for the last portion, when the script ends."""
@@ -33,10 +33,10 @@ Own = Callable[[], str]
 class Echo:
     """Prints what one rank reports, from `start` to `close`."""
 
-    def __init__(self, folder: str, place: Place, own: Own) -> None:
+    def __init__(self, folder: str, env: RankEnv, own: Own) -> None:
         self._folder, self._own = folder, own
-        self._rank, self._attempt = place.rank, place.attempt
-        self._role = "" if place.trains else place.role
+        self._rank, self._attempt = env.rank, env.attempt
+        self._role = "" if env.trains else env.role
         self._followed: Dict[str, _Followed] = {}
         self._has_told_of_the_past = False
         self._out = -1
@@ -78,7 +78,7 @@ class Echo:
 
     def _lines(self, followed: _Followed, room: int) -> Iterator[str]:
         for life in followed.news(self._rests()):
-            who = Who(self._rank, followed.attempt, life.start, self._role)
+            who = Reporter(self._rank, followed.attempt, life.start, self._role)
             yield from log_echo.lines(who, [*life.params, *life.kept.texts(), *life.kept.points(room)])
 
     def _rests(self) -> Callable[[], None]:
@@ -125,7 +125,7 @@ class _Followed:
     """One file of records, and in which of its lives its rank is."""
 
     def __init__(self, path: str, attempt: int) -> None:
-        self._reader = Reader(path, leaves_out_large=True)
+        self._reader = RecordReader(path, leaves_out_large=True)
         self.attempt = attempt
         self._starts = 0
 
@@ -135,7 +135,7 @@ class _Followed:
         for number, record in enumerate(self._reader.each()):
             if number % 16 == 0:
                 rest()
-            if isinstance(record, Opened):
+            if isinstance(record, FileOpened):
                 self._starts += 1
                 if life is not None:
                     yield life

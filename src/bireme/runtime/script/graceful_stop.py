@@ -9,15 +9,15 @@ import threading
 from types import FrameType
 from typing import Any, Callable, Optional
 
-from .save_schedule import Timetable
+from .save_schedule import SaveSchedule
 
 
-class Leaving:
+class GracefulStop:
     """The answer to SIGTERM, from `listen` to `stop`."""
 
-    def __init__(self, timetable: Timetable, finish: Callable[[], None]) -> None:
+    def __init__(self, schedule: SaveSchedule, finish: Callable[[], None]) -> None:
         """`finish` waits for what is being written."""
-        self._timetable = timetable
+        self._schedule = schedule
         self._finish = finish
         self._is_script_asking = False
         self._before: Any = None  # what signal.signal returned
@@ -28,7 +28,7 @@ class Leaving:
         """Whether the run was asked to end. A script that looks here answers itself."""
         self._is_script_asking = True
         self.listen()
-        return self._timetable.is_leaving
+        return self._schedule.is_leaving
 
     def listen(self) -> None:
         """From now on a request to end is answered by a last checkpoint."""
@@ -46,8 +46,8 @@ class Leaving:
 
     def _answer(self, number: int, frame: Optional[FrameType]) -> None:
         is_rank = os.getpid() == self._rank
-        if is_rank and (self._is_script_asking or self._timetable.can_leave):
-            self._timetable.leave()
+        if is_rank and (self._is_script_asking or self._schedule.can_leave):
+            self._schedule.leave()
             return
         # A process that the rank has forked has nothing to save. Ranks that cannot agree on a last step go
         # on from what they have begun to save; to train on would be in vain.

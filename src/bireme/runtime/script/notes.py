@@ -53,7 +53,7 @@ def default_checkpoints(folder: str) -> str:
     return os.path.join(folder, "checkpoints")
 
 
-class Far:
+class RankProgress:
     """How far this rank has come: each rank knows it of itself, whoever else still lives."""
 
     def __init__(self) -> None:

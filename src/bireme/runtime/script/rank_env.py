@@ -45,7 +45,7 @@ _TRAINING_ROLES = ("chief", "master", "worker")
 _SLURM_SPECIAL_STEPS = 0xFFFFFFF0
 
 
-class Place(NamedTuple):
+class RankEnv(NamedTuple):
     """Where a process stands in its job."""
 
     rank: int = 0
@@ -71,7 +71,7 @@ class Place(NamedTuple):
         return self.local_world_size == self.world_size or bool(self.folder)
 
 
-def place(environ: Environ) -> Place:
+def read_rank_env(environ: Environ) -> RankEnv:
     """Reads the place from the environment; a process that nobody launched is the only rank."""
     launcher, ranks = _launched(environ)
     rank, world_size, local_rank, local_world_size = ranks
@@ -82,7 +82,7 @@ def place(environ: Environ) -> Place:
     if role == "launcher" and launcher in ("horovodrun", "mpirun"):
         role = "worker"  # it hands its own environment on to the ranks
     inside = "BIREME_ATTEMPT" in environ
-    return Place(
+    return RankEnv(
         rank=rank,
         world_size=world_size,
         local_rank=local_rank,

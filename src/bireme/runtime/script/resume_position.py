@@ -8,10 +8,10 @@ from ..checkpoints.values import Restored
 from ..data import epoch_order
 from ..data.epoch_order import Position
 from .complaints import Complaint
-from .rank_env import Place
+from .rank_env import RankEnv
 
 
-def position(found: Optional[Restored], place: Place, seed: int, tell: Callable[[str], None]) -> Position:
+def position(found: Optional[Restored], env: RankEnv, seed: int, tell: Callable[[str], None]) -> Position:
     """This rank's place in the data, as the checkpoint knows it; the beginning without a checkpoint."""
     if found is None:
         return Position()
@@ -23,9 +23,9 @@ def position(found: Optional[Restored], place: Place, seed: int, tell: Callable[
     # There were fewer ranks then. All of them stood at the same place, unless each loader kept its own.
     state = found.of_first.get("position")
     here = epoch_order.position(state) if state else Position()
-    if here.world == place.world_size:
+    if here.world == env.world_size:
         raise Complaint(
-            f"checkpoint {found.name} does not know where the loader of rank {place.rank} was",
+            f"checkpoint {found.name} does not know where the loader of rank {env.rank} was",
             "every rank must call save; go on from another checkpoint, or start a new run",
         )
     return here

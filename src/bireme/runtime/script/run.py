@@ -27,11 +27,11 @@ from ..records.recorder import Recorder
 from . import devices, notes, random_states
 from .accumulation import Accumulation
 from .complaints import Complaint, NotFinite, mistaken
-from .graceful_stop import Leaving
-from .rank_env import Place
-from .run_settings import Settings, origin
-from .save_schedule import Timetable, interval, whole
-from .step_agreement import board
+from .graceful_stop import GracefulStop
+from .rank_env import RankEnv
+from .run_settings import RunSettings, origin
+from .save_schedule import SaveSchedule, interval, whole
+from .step_agreement import open_page
 
 if TYPE_CHECKING:  # imported when they are used: a script that only reports does not wait for them
     from ..checkpoints.manager import Checkpoints
@@ -47,12 +47,12 @@ LEFT = 128 + signal.SIGTERM
 Values = Any  # numbers, arrays and tensors of any library
 
 
-class Start(int):
+class StartStep(int):
     """The step to begin with; `values` holds each part that was restored, by its name."""
 
     values: Dict[str, Any]
 
-    def __new__(cls, step: int, values: Optional[Dict[str, Any]] = None) -> Start:
+    def __new__(cls, step: int, values: Optional[Dict[str, Any]] = None) -> StartStep:
         made = super().__new__(cls, step)
         made.values = values or {}
         return made
@@ -61,19 +61,19 @@ class Start(int):
 class Run:
     """One rank's part of a run; made by `bireme.init()`."""
 
-    def __init__(self, place: Place, folder: str, settings: Settings) -> None:
-        self.place = place
+    def __init__(self, env: RankEnv, folder: str, settings: RunSettings) -> None:
+        self.env = env
         self.folder = folder
         self._settings = settings
-        self._tell = _teller(place)
+        self._tell = _teller(env)
         metrics = settings.metrics or os.path.join(folder, "metrics")
-        self._recorder = Recorder(metrics, place.rank, place.attempt, self._tell)
-        self._echo = _echo(metrics, place, self._recorder) if settings.echoes else None
-        self._board = board(place, folder, self._tell)
-        self._timetable = Timetable(
-            interval(settings.every), place.rank, place.world_size, self._board, time.monotonic
+        self._recorder = Recorder(metrics, env.rank, env.attempt, self._tell)
+        self._echo = _echo(metrics, env, self._recorder) if settings.echoes else None
+        self._page = open_page(env, folder, self._tell)
+        self._schedule = SaveSchedule(
+            interval(settings.every), env.rank, env.world_size, self._page, time.monotonic
         )
-        self._leaving = Leaving(self._timetable, self._finish)
+        self._stop = GracefulStop(self._schedule, self._finish)
         self._checkpoints: Optional[Checkpoints] = None
         self._restored: Optional[Restored] = None
         self._steps: Optional[Steps] = None
@@ -86,34 +86,34 @@ class Run:
         self._is_checked = False
         """Whether the parts of the first `save` were looked at, due or not."""
         self._closed = False
-        self.far = notes.Far()
+        self.progress = notes.RankProgress()
 
     # --- Who am I -----------------------------------------------------------------------------------------
 
     @property
     def rank(self) -> int:
-        return self.place.rank
+        return self.env.rank
 
     @property
     def local_rank(self) -> int:
-        return self.place.local_rank
+        return self.env.local_rank
 
     @property
     def world_size(self) -> int:
-        return self.place.world_size
+        return self.env.world_size
 
     @property
     def role(self) -> str:
-        return self.place.role
+        return self.env.role
 
     @property
     def attempt(self) -> int:
-        return self.place.attempt
+        return self.env.attempt
 
     @property
     def device(self) -> str:
         """`cuda:N`, `mps` or `cpu`, for `torch.device(run.device)`."""
-        return devices.device(self.place.local_rank)
+        return devices.device(self.env.local_rank)
 
     @property
     def epoch(self) -> int:
@@ -132,14 +132,14 @@ class Run:
     @property
     def is_leaving(self) -> bool:
         """Whether the run was asked to end; the next `save` saves, and ends it."""
-        return self._leaving.is_asked
+        return self._stop.is_asked
 
     # --- Reporting ----------------------------------------------------------------------------------------
 
     def report(self, step: int, **scalars: Values) -> None:
         """Records numbers of a step: microseconds, never blocks, survives a kill as soon as it returned."""
         self._recorder.scalars(step, scalars)
-        self.far.step = step
+        self.progress.step = step
         # Without what they were computed from: that would stay in memory until the next report.
         self._last = {name: x if x.__class__ is float else _detached(x) for name, x in scalars.items()}
         if self._recorder.not_finite is not None and self._settings.stop_on_nan:
@@ -170,20 +170,20 @@ class Run:
 
     # --- Checkpoints --------------------------------------------------------------------------------------
 
-    def restore(self, **parts: Values) -> Start:
+    def restore(self, **parts: Values) -> StartStep:
         """Loads the newest good checkpoint into the parts; gives the step to begin with, 0 without one."""
         self._accumulation.watch()
         found = self._find(parts)
         if found is None:
-            return Start(0)
+            return StartStep(0)
         self._restored = found
-        self._timetable.goes_on_after(found.step)
-        self._accumulation.came_back(parts, found, self.place)
+        self._schedule.goes_on_after(found.step)
+        self._accumulation.came_back(parts, found, self.env)
         if "random" in found.own:
             random_states.put(found.own["random"])
         if self.rank == 0:
             self._tell(f"goes on after step {found.step}, from {found.name}")
-        return Start(found.step + 1, found.values)
+        return StartStep(found.step + 1, found.values)
 
     def save(self, step: int, **parts: Values) -> None:
         """Saves the parts if it is time to; call it at the end of each step.
@@ -192,26 +192,26 @@ class Run:
         saves what there is and raises SystemExit.
         """
         here = whole(step)
-        if not self.place.trains:
+        if not self.env.trains:
             return  # a parameter server or an evaluator: the workers save
-        self._leaving.listen()
+        self._stop.listen()
         self._accumulation.goes_on()
         if not self._is_checked:
             self._is_checked = True
             self._check(parts)
-        self.far.step = here
+        self.progress.step = here
         self._offered = (here, parts)
-        if self._timetable.is_last(here):
+        if self._schedule.is_last(here):
             self.save_now(here, **parts)
             self._leave()
-        elif self._timetable.is_due(here):
+        elif self._schedule.is_due(here):
             self.save_now(here, **parts)
         self._accumulation.watch()
 
     def save_now(self, step: int, **parts: Values) -> None:
         """Saves the parts, due or not; every rank must call it with the same step."""
         here = whole(step)
-        if not self.place.trains:
+        if not self.env.trains:
             return
         self._recorder.look_after()
         own: Dict[str, Any] = {"random": random_states.capture()}
@@ -220,10 +220,10 @@ class Run:
             own["seed"] = self._settings.seed
         own.update(self._accumulation.own(parts))
         self._keeping().save(here, parts, own, self._metrics())
-        self._timetable.saved()
+        self._schedule.saved()
         self._offered = None
-        self.far.step = here
-        self.far.tell()
+        self.progress.step = here
+        self.progress.tell()
 
     # --- Data ---------------------------------------------------------------------------------------------
 
@@ -242,11 +242,11 @@ class Run:
         is_training = start is not None or (self._walk is None and self._restored is None)
         here = Position() if start is None else self._position()
         first = 0 if start is None else whole(start)
-        made = step_iterator.Steps(data, self.place, first, here, epochs, self._settings.seed)
+        made = step_iterator.Steps(data, self.env, first, here, epochs, self._settings.seed)
         if is_training:
             self._warn_of_repetition(first)
             self._walk = self._steps = made
-            if made.total is not None and self.rank == 0 and self.place.trains:
+            if made.total is not None and self.rank == 0 and self.env.trains:
                 self._recorder.params({TOTAL: made.total})
         elif self._walk is None:
             self._tell(
@@ -269,7 +269,7 @@ class Run:
         from ..data.epoch_order import Position
 
         here = Position() if start is None else self._position()
-        made = step_iterator.shard(data, self.place, here, self._settings.seed, shuffle)
+        made = step_iterator.shard(data, self.env, here, self._settings.seed, shuffle)
         if start is not None:
             self._walk = made
         return made
@@ -285,7 +285,7 @@ class Run:
             return
         self._closed = True
         if has_failed:
-            self.far.tell()
+            self.progress.tell()
         if self._steps is not None:
             self._steps.close()
         if self._checkpoints is not None:
@@ -293,9 +293,9 @@ class Run:
         self._recorder.close()
         if self._echo is not None:
             self._echo.close()
-        if self._board is not None:
-            self._board.close()
-        self._leaving.stop()
+        if self._page is not None:
+            self._page.close()
+        self._stop.stop()
 
     def __enter__(self) -> Run:
         return self
@@ -327,28 +327,28 @@ class Run:
     def _keeping(self) -> Checkpoints:
         if self._checkpoints is None:
             self._checkpoints = self._opened(self._settings.checkpoints)
-            if self.place.rank == 0 and self.place.folder:
-                notes.note_checkpoints(self.place.folder, self._settings.checkpoints)
+            if self.env.rank == 0 and self.env.folder:
+                notes.note_checkpoints(self.env.folder, self._settings.checkpoints)
         return self._checkpoints
 
     def _opened(self, where: str) -> Checkpoints:
         from ..checkpoints.manager import Checkpoints
 
-        place = self.place
+        env = self.env
         # What does not train has no part in what the ranks do together.
-        world_size = place.world_size if place.trains else 1
-        owner = Owner(place.run or where, place.rank, world_size, place.attempt, place.launch)
+        world_size = env.world_size if env.trains else 1
+        owner = Owner(env.run or where, env.rank, world_size, env.attempt, env.launch)
         made = Checkpoints(where, owner, self._settings.keep, self._tell)
-        folder = place.folder if place.rank == 0 else ""
-        made.on_saved = lambda step: self.far.note_saved(folder, place.attempt, step)
+        folder = env.folder if env.rank == 0 else ""
+        made.on_saved = lambda step: self.progress.note_saved(folder, env.attempt, step)
         return made
 
     def _check(self, parts: Mapping[str, Any]) -> None:
         """Finds out at the first `save`, due or not, what would be found out much later."""
         self._keeping().check(parts)
-        if self.place.rank == 0 and (told := mistaken(parts)):
+        if self.env.rank == 0 and (told := mistaken(parts)):
             self._tell(told)
-        if self._settings.origin and not self._keeping().is_meant and self.place.rank == 0:
+        if self._settings.origin and not self._keeping().is_meant and self.env.rank == 0:
             self._tell(
                 f"--from has no effect: the script never calls run.restore, which would continue from "
                 f"{self._settings.origin}"
@@ -370,7 +370,7 @@ class Run:
     def _position(self) -> Position:
         from . import resume_position
 
-        return resume_position.position(self._restored, self.place, self._settings.seed, self._tell)
+        return resume_position.position(self._restored, self.env, self._settings.seed, self._tell)
 
     def _warn_of_repetition(self, first: int) -> None:
         if self._steps is not None and first < self._steps.step:
@@ -388,10 +388,10 @@ class Run:
         raise SystemExit(LEFT)
 
 
-def _echo(metrics: str, place: Place, recorder: Recorder) -> Echo:
+def _echo(metrics: str, env: RankEnv, recorder: Recorder) -> Echo:
     from .echo import Echo
 
-    echo = Echo(metrics, place, lambda: recorder.path)
+    echo = Echo(metrics, env, lambda: recorder.path)
     echo.start()
     return echo
 
@@ -400,9 +400,9 @@ def _detached(value: Values) -> Values:
     return value.detach() if hasattr(value, "detach") else value
 
 
-def _teller(place: Place) -> Callable[[str], None]:
+def _teller(env: RankEnv) -> Callable[[str], None]:
     def tell(words: str) -> None:
-        who = f"bireme (rank {place.rank})" if place.world_size > 1 else "bireme"
+        who = f"bireme (rank {env.rank})" if env.world_size > 1 else "bireme"
         with contextlib.suppress(OSError, ValueError):
             print(f"{who}: {words}", file=sys.stderr, flush=True)
 

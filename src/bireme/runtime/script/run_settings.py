@@ -8,7 +8,7 @@ from ..checkpoints.values import Keep
 from .save_schedule import Every
 
 
-class Settings(NamedTuple):
+class RunSettings(NamedTuple):
     """How a run keeps its work; `bireme.init` says what each means."""
 
     checkpoints: str

@@ -7,7 +7,7 @@ import re
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from .complaints import Complaint
-from .step_agreement import AHEAD, Board
+from .step_agreement import AHEAD, AgreementPage
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _DUE, _LAST = 0, 1
@@ -47,18 +47,23 @@ def whole(step: Any) -> int:  # Any: Python's number, or one of a library
     return number
 
 
-class Timetable:
+class SaveSchedule:
     """Says of each step whether it is saved, and whether it is the last one."""
 
     def __init__(
-        self, wanted: Interval, rank: int, world_size: int, board: Optional[Board], clock: Callable[[], float]
+        self,
+        wanted: Interval,
+        rank: int,
+        world_size: int,
+        page: Optional[AgreementPage],
+        clock: Callable[[], float],
     ) -> None:
-        if wanted.seconds and world_size > 1 and board is None:
+        if wanted.seconds and world_size > 1 and page is None:
             raise Complaint(
                 "ranks on several machines cannot agree on a time to save",
                 "give the interval in steps: bireme.init(every=100)",
             )
-        self._wanted, self._rank, self._alone, self._board = wanted, rank, world_size == 1, board
+        self._wanted, self._rank, self._alone, self._page = wanted, rank, world_size == 1, page
         self._clock = clock
         self._began = self._saved_at = clock()
         self._leaving = False
@@ -67,7 +72,7 @@ class Timetable:
     @property
     def can_leave(self) -> bool:
         """Whether the ranks can agree on a last step."""
-        return self._alone or self._board is not None
+        return self._alone or self._page is not None
 
     def leave(self) -> None:
         """The process was asked to end: there is one more step to save. Safe in a signal handler."""
@@ -79,16 +84,16 @@ class Timetable:
 
     def is_last(self, step: int) -> bool:
         """Whether this step is saved because everybody leaves after it."""
-        if self._board is None:
+        if self._page is None:
             return self._leaving and self._alone
-        agreed = self._board.read(_LAST)
+        agreed = self._page.read(_LAST)
         # Who was started again after the others were asked to leave was not asked.
         if agreed is not None and agreed.written >= self._began:
             return step >= agreed.step
         if not self._leaving:
             return False
         last = step if self._alone else step + AHEAD
-        self._board.write(_LAST, last, self._clock())
+        self._page.write(_LAST, last, self._clock())
         return step >= last
 
     def is_due(self, step: int) -> bool:
@@ -97,9 +102,9 @@ class Timetable:
             # Not every step need be offered: the first one after the interval is saved.
             before, self._offered = self._offered, step
             return (step + 1) // self._wanted.steps > (before + 1) // self._wanted.steps
-        if self._alone or self._board is None:
+        if self._alone or self._page is None:
             return self._is_time()
-        return self._is_agreed(step, self._board)
+        return self._is_agreed(step, self._page)
 
     def goes_on_after(self, step: int) -> None:
         """The run was restored from a checkpoint of this step."""
@@ -108,8 +113,8 @@ class Timetable:
     def saved(self) -> None:
         self._saved_at = self._clock()
 
-    def _is_agreed(self, step: int, board: Board) -> bool:
-        agreed = board.read(_DUE)
+    def _is_agreed(self, step: int, page: AgreementPage) -> bool:
+        agreed = page.read(_DUE)
         is_pending = agreed is not None and agreed.written >= self._began and agreed.step != self._done
         if agreed is not None and is_pending:
             if step >= agreed.step:
@@ -117,7 +122,7 @@ class Timetable:
                 return True
         elif self._rank == 0 and self._is_time():
             # Not before the last one is done: then nobody looks for that any more.
-            board.write(_DUE, step + AHEAD, self._clock())
+            page.write(_DUE, step + AHEAD, self._clock())
             self._saved_at = self._clock()
         return False
 

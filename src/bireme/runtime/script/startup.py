@@ -9,9 +9,9 @@ from typing import Any, Mapping, Optional, Union
 from ..checkpoints.values import Keep
 from . import notes
 from .complaints import Complaint
-from .rank_env import Place, place
+from .rank_env import RankEnv, read_rank_env
 from .run import Run
-from .run_settings import Settings
+from .run_settings import RunSettings
 from .save_schedule import Every
 
 _open: Optional[Run] = None
@@ -40,11 +40,11 @@ def init(
     global _open
     if _open is not None and not _open.is_closed:
         return _open
-    here = place(os.environ)
+    here = read_rank_env(os.environ)
     folder = run_folder(here, os.environ, sys.argv[0])
     where = _where(checkpoints, os.environ)
     echoes = os.environ.get("BIREME_ECHO", "0") not in ("", "0")
-    settings = Settings(
+    settings = RunSettings(
         checkpoints=where or notes.default_checkpoints(folder),
         every=every,
         keep=_keep(keep, best),
@@ -58,7 +58,7 @@ def init(
     return _open
 
 
-def run_folder(here: Place, environ: Mapping[str, str], script: str) -> str:
+def run_folder(here: RankEnv, environ: Mapping[str, str], script: str) -> str:
     """The run's directory; outside of Bireme a folder beside the work, named after the script."""
     if here.folder:
         return here.folder
@@ -70,7 +70,7 @@ def run_folder(here: Place, environ: Mapping[str, str], script: str) -> str:
     return os.path.abspath(os.path.join(environ.get("BIREME_RUNS", "bireme-runs"), name))
 
 
-def metrics_folder(here: Place, checkpoints: str) -> str:
+def metrics_folder(here: RankEnv, checkpoints: str) -> str:
     """Where records outlive a pod that may be lost: beside the checkpoints from which the next one goes on.
 
     Empty where the run's own folder is the place: on one machine, or where checkpoints are no files.

@@ -11,7 +11,7 @@ import os
 import struct
 from typing import Callable, NamedTuple, Optional
 
-from .rank_env import Place
+from .rank_env import RankEnv
 
 AHEAD = 2
 _SIZE = mmap.PAGESIZE
@@ -20,14 +20,14 @@ _NOTHING = 0
 """What a fresh page holds; so steps are written one higher."""
 
 
-class Entry(NamedTuple):
+class AgreedStep(NamedTuple):
     """A step, and when it was written, by a clock that all processes of the machine share."""
 
     step: int
     written: float
 
 
-class Board:
+class AgreementPage:
     """A page in the run directory; each slot holds the step at which something is due."""
 
     def __init__(self, folder: str, launch: str) -> None:
@@ -35,9 +35,9 @@ class Board:
         # A new attempt has a new page: what was due in the old one is not due again.
         self._page = _mapped(os.path.join(folder, f".board-{launch}"))
 
-    def read(self, slot: int) -> Optional[Entry]:
+    def read(self, slot: int) -> Optional[AgreedStep]:
         step, written = _ENTRY.unpack_from(self._page, slot * _ENTRY.size)
-        return None if step == _NOTHING else Entry(step - 1, written)
+        return None if step == _NOTHING else AgreedStep(step - 1, written)
 
     def write(self, slot: int, step: int, now: float) -> None:
         _ENTRY.pack_into(self._page, slot * _ENTRY.size, step + 1, now)
@@ -46,24 +46,24 @@ class Board:
         self._page.close()
 
 
-def board(place: Place, folder: str, tell: Callable[[str], None]) -> Optional[Board]:
+def open_page(env: RankEnv, folder: str, tell: Callable[[str], None]) -> Optional[AgreementPage]:
     """The page of this attempt; None for a rank that is alone, or whose peers are elsewhere."""
-    if place.world_size == 1 or not place.is_on_one_machine:
+    if env.world_size == 1 or not env.is_on_one_machine:
         return None
     try:
-        return Board(folder, _launch(place))
+        return AgreementPage(folder, _launch(env))
     except OSError as error:
         tell(f"cannot write into {folder}: {error.strerror}; a last checkpoint will not be saved")
         return None
 
 
-def _launch(place: Place) -> str:
+def _launch(env: RankEnv) -> str:
     """What the ranks of one attempt have in common, and no others.
 
     A torchrun of the user's own starts its ranks again within the attempt, and counts that.
     """
-    attempt = f"{place.attempt}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-    return attempt if place.folder else f"{_boot()}{os.getppid()}-{attempt}"
+    attempt = f"{env.attempt}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    return attempt if env.folder else f"{_boot()}{os.getppid()}-{attempt}"
 
 
 def _boot() -> str:

@@ -21,7 +21,7 @@ from . import preload, thread_pools
 _IGNORED = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}
 
 
-def stand_alone(order: wire.Order, fds: List[int], parent: int) -> List[str]:
+def stand_alone(order: wire.ForkRequest, fds: List[int], parent: int) -> List[str]:
     """Leaves the zygote: parent, group, streams, limits, mounts, folder. Returns what was not possible.
 
     Raises OSError if the working directory cannot be entered or a mount is not possible. Signals are blocked
@@ -52,7 +52,7 @@ def stand_alone(order: wire.Order, fds: List[int], parent: int) -> List[str]:
     return missing
 
 
-def why_cold(order: wire.Order, held: preload.Preloaded) -> Optional[str]:
+def why_cold(order: wire.ForkRequest, held: preload.Preloaded) -> Optional[str]:
     """Why the modules that are loaded would not be those of a fresh `python`; None if they would."""
     ours, theirs = wire.at_import(held.env), wire.at_import(order.env)
     differ = {name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name)}
@@ -73,7 +73,7 @@ def why_cold(order: wire.Order, held: preload.Preloaded) -> Optional[str]:
     return f"{shadowing} hides a module that is loaded" if shadowing else None
 
 
-def _folder(order: wire.Order, module: Optional[str]) -> str:
+def _folder(order: wire.ForkRequest, module: Optional[str]) -> str:
     """The folder that a fresh `python` would search first."""
     if module is not None:
         return os.getcwd()
@@ -85,7 +85,7 @@ def _hides(target: str, held: preload.Preloaded) -> bool:
     return any(file[0].startswith(target.rstrip("/") + "/") for file in held.files)
 
 
-def start_cold(order: wire.Order) -> NoReturn:
+def start_cold(order: wire.ForkRequest) -> NoReturn:
     """Becomes a fresh interpreter that runs the same rank."""
     _plain_signals()
     for number in _IGNORED:
@@ -95,7 +95,7 @@ def start_cold(order: wire.Order) -> NoReturn:
     os.execve(sys.executable, [sys.executable, rank, *order.argv], dict(order.env))
 
 
-def freshen(order: wire.Order, held: preload.Preloaded, pools: thread_pools.Pools) -> None:
+def freshen(order: wire.ForkRequest, held: preload.Preloaded, pools: thread_pools.Pools) -> None:
     """Makes the interpreter as it would be after a start with this order's environment."""
     env = dict(order.env)
     if held.coerced is not None:
@@ -128,7 +128,7 @@ def retell_ranks() -> None:
             continue
 
 
-def _set_limits(order: wire.Order) -> List[str]:
+def _set_limits(order: wire.ForkRequest) -> List[str]:
     missing = []
     for name, limits in order.limits.items():
         try:

@@ -18,7 +18,7 @@ from .. import linux, wire
 class Rank:
     """One child, from its fork until nothing of it is left."""
 
-    order: wire.Order
+    order: wire.ForkRequest
     pid: int
     start_time: Optional[int]
     setup: Optional[int]  # a pipe on which it tells how it was set up; None once it has

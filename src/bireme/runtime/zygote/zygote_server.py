@@ -30,7 +30,7 @@ _LAST_SWEEP = 10.0  # how long an ending zygote tries to see everything gone
 class Birth:
     """What a child finds when the loop returns in it."""
 
-    order: wire.Order
+    order: wire.ForkRequest
     fds: List[int]
     setup: int  # tells the zygote how it went, then is closed
     parent: int
@@ -167,7 +167,7 @@ class Server:
     # ---- ranks
 
     def _start(self, runner: Runner, message: wire.Message) -> Optional[Birth]:
-        order = wire.read_order(message)
+        order = wire.read_fork_request(message)
         fds = runner.take_fds(3)
         refusal = self._refusal(order, fds)
         if refusal is None:
@@ -184,7 +184,7 @@ class Server:
             self._say(runner, {"op": "refused", "id": order.id, "error": refusal, "stale": stale})
         return None
 
-    def _refusal(self, order: wire.Order, fds: List[int]) -> Optional[str]:
+    def _refusal(self, order: wire.ForkRequest, fds: List[int]) -> Optional[str]:
         if len(fds) != 3:
             return f"a start needs three file descriptors, {len(fds)} came"
         if not order.argv:
@@ -196,7 +196,7 @@ class Server:
         changed = self._changed()
         return None if changed is None else f"{changed} has changed since it was loaded"
 
-    def _fork(self, runner: Runner, order: wire.Order, fds: List[int]) -> Optional[Birth]:
+    def _fork(self, runner: Runner, order: wire.ForkRequest, fds: List[int]) -> Optional[Birth]:
         ours, theirs = os.pipe()
         os.set_blocking(ours, False)
         parent = os.getpid()

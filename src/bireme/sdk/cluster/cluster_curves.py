@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bireme.runs.logs.log_metrics import Picker
-from bireme.runs.logs.log_records import EchoedRecords, Room
+from bireme.runs.logs.log_records import EchoedRecords, SeriesLimit
 from bireme.runs.metrics.metric_reader import Reported
 from bireme.sdk.cluster.cluster_follower import ClusterWatch
 
@@ -13,7 +13,7 @@ class ClusterFeed:
 
     def __init__(self, watch: ClusterWatch) -> None:
         self._watch = watch
-        self.room = Room()
+        self.room = SeriesLimit()
         self._picker = Picker(watch.job, self.room)
         self._echoed = EchoedRecords(self.room)
         self._watch.echoes()  # from now on they are kept

@@ -16,7 +16,7 @@ from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.objects.api_types import Pod, seconds
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.model.status import Phase
-from bireme.runs.logs.log_reader import Choice, LogLine
+from bireme.runs.logs.log_reader import LogLine, LogSelection
 from bireme.sdk.cluster import cluster_views, pod_history
 from bireme.sdk.cluster.cluster_views import Seen
 from bireme.sdk.cluster.job_listener import Listener
@@ -33,7 +33,7 @@ PATIENCE = 30.0
 class ClusterWatch:
     """Follows one job: its lines, and its state at a glance."""
 
-    def __init__(self, session: Session, one: JobObject, id: str, context: str, choice: Choice) -> None:
+    def __init__(self, session: Session, one: JobObject, id: str, context: str, choice: LogSelection) -> None:
         self.id = id
         self.job = cluster_views.job_of(one)
         self._session, self._context, self._choice, self._one = session, context, choice, one

@@ -23,7 +23,7 @@ from bireme.backends.kubernetes.submit import code_mounts, job_client
 from bireme.backends.local.preflight import python_finder
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
-from bireme.runs.logs.log_reader import EVERYTHING, Choice, LogLine
+from bireme.runs.logs.log_reader import EVERYTHING, LogLine, LogSelection
 from bireme.sdk import rank_names, scale_requests, tracebacks
 from bireme.sdk.cluster import cluster_progress, cluster_views
 from bireme.sdk.cluster.cluster_follower import ClusterWatch
@@ -64,7 +64,7 @@ class ClusterJob:
     def view(self) -> JobView:
         return self._session.ask(self._view)
 
-    def watch(self, choice: Choice = EVERYTHING) -> ClusterWatch:
+    def watch(self, choice: LogSelection = EVERYTHING) -> ClusterWatch:
         return ClusterWatch(self._session, self._object, self.id, self._context, choice)
 
     def attending(self) -> AbstractContextManager[None]:

@@ -23,7 +23,7 @@ from bireme.backends.kubernetes.objects.job_objects import JobObject, plural
 from bireme.backends.kubernetes.pod_logs import Mark, Source
 from bireme.backends.kubernetes.submit import job_client
 from bireme.model.job import Kind
-from bireme.runs.logs.log_reader import Choice, LogLine
+from bireme.runs.logs.log_reader import LogLine, LogSelection
 
 _AT_ONCE = 32
 """Logs that are read to their end at the same time."""
@@ -39,7 +39,7 @@ Key = tuple[str, str]
 class Listener:
     """Everything that is heard about a job. What a caller in another thread reads is replaced as a whole."""
 
-    def __init__(self, api: Api, one: JobObject, choice: Choice, named: Callable[[Pod], str]) -> None:
+    def __init__(self, api: Api, one: JobObject, choice: LogSelection, named: Callable[[Pod], str]) -> None:
         self.object: JobObject | None = one
         self.pods: tuple[Pod, ...] = ()
         """Those that are gone included, as they were last."""

@@ -79,7 +79,7 @@ def export(places: Places, given: str, target: str, part: str, *, force: bool) -
     if "/" not in name:
         pythons.insert(0, places.find(name).python(os.environ))
     told = checkpoint_export.export(
-        pythons, checkpoint_export.Wish(source, os.path.abspath(target), part, force)
+        pythons, checkpoint_export.ExportRequest(source, os.path.abspath(target), part, force)
     )
     return Exported(
         f"{name}@{told.step}",

@@ -17,8 +17,8 @@ from bireme.runs import attendance, directory, machine, run_checkpoints, run_fil
 from bireme.runs.directory import RunDirectory
 from bireme.runs.index import RunRow
 from bireme.runs.ledger import Ledger
-from bireme.runs.logs.log_reader import EVERYTHING, Choice
-from bireme.runs.storage.locks import Lock
+from bireme.runs.logs.log_reader import EVERYTHING, LogSelection
+from bireme.runs.storage.locks import FileLock
 from bireme.sdk import rank_names, scale_requests
 from bireme.sdk.backends import Backend, Started
 from bireme.sdk.local import run_views
@@ -164,7 +164,7 @@ class LocalJob:
     def view(self) -> JobView:
         return run_views.view(self.run)
 
-    def watch(self, choice: Choice = EVERYTHING) -> Watch:
+    def watch(self, choice: LogSelection = EVERYTHING) -> Watch:
         return Watch(self.run, choice)
 
     def attending(self) -> AbstractContextManager[None]:
@@ -255,7 +255,7 @@ class LocalJob:
             if not Ledger(self.run.home).remove(self.run.id, unless):
                 raise self._goes_on()
 
-    def _held(self) -> Lock | None:
+    def _held(self) -> FileLock | None:
         """The lock of a run that has ended, as soon as its runner has left; None if it goes on again."""
         end = time.monotonic() + STOP_PATIENCE
         while (lock := control.hold_ended(self.run)) is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bireme.runs import rank_reports as runs_reports
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs import log_reader
-from bireme.runs.logs.log_reader import Choice, LogLine
+from bireme.runs.logs.log_reader import LogLine, LogSelection
 from bireme.runs.logs.log_writer import Stream
-from bireme.runs.rank_reports import Report as Report
+from bireme.runs.rank_reports import RankReport as RankReport
 from bireme.runs.rank_reports import ReportedError as ReportedError
 from bireme.runs.rank_reports import Reports as Reports
 from bireme.sdk import tracebacks
@@ -39,6 +39,6 @@ def stderr(run: RunDirectory, replica: str, until: float) -> tuple[str, ...]:
 def _last_lines(run: RunDirectory, replica: str, until: float) -> list[LogLine]:
     return [
         line
-        for line in log_reader.tail(run.logs, _LOOK_BACK, Choice(replica=replica))
+        for line in log_reader.tail(run.logs, _LOOK_BACK, LogSelection(replica=replica))
         if line.time <= until and line.text.strip()
     ]

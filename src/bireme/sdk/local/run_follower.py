@@ -21,7 +21,7 @@ from bireme.model.replicas import Observation
 from bireme.model.status import Phase, Status
 from bireme.runner import control
 from bireme.runs.directory import RunDirectory
-from bireme.runs.logs.log_reader import EVERYTHING, Choice, Follower, LogLine
+from bireme.runs.logs.log_reader import EVERYTHING, LogFollower, LogLine, LogSelection
 from bireme.runs.run_files import Desired
 from bireme.runs.storage import files
 from bireme.sdk import inplace_restarts, stall_notice
@@ -58,13 +58,16 @@ class Watch:
     """Follows one run: its lines, and its state at a glance."""
 
     def __init__(
-        self, run: RunDirectory, choice: Choice = EVERYTHING, clock: Callable[[], float] = time.monotonic
+        self,
+        run: RunDirectory,
+        choice: LogSelection = EVERYTHING,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clock` says for how long nothing was heard."""
         self.run = run
         self._clock = clock
         self.job = run.desired().job
-        self._follower = Follower(run.logs, choice)
+        self._follower = LogFollower(run.logs, choice)
         self._logs = _Changes(run.logs)
         self._status = _Cached(run.path / "status.json", Status)
         self._seen = _Cached(run.path / "seen.json", Observation)

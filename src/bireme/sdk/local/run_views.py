@@ -19,7 +19,7 @@ from bireme.model.status import ConditionType, Phase, Status
 from bireme.runs import directory, machine, run_checkpoints
 from bireme.runs.directory import RunDirectory
 from bireme.runs.metrics import progress_reader
-from bireme.runs.run_files import Context, Machine
+from bireme.runs.run_files import Machine, RunContext
 from bireme.runs.storage import files
 from bireme.sdk import diagnosis, inplace_restarts, rank_names, scale_requests, stall_notice, tracebacks
 from bireme.sdk.diagnosis import Evidence
@@ -243,7 +243,7 @@ def _seconds(wait: float) -> str:
     return f"{max(1, round(wait))} s" if wait < 90 else f"{round(wait / 60)} min"
 
 
-def _summary(run: RunDirectory, here: Machine, context: Context, job: Job, status: Status) -> JobSummary:
+def _summary(run: RunDirectory, here: Machine, context: RunContext, job: Job, status: Status) -> JobSummary:
     id, phase = id_of(run), status.phase
     present = [one for one in seen(run.path).replicas if one.attempt == status.attempt]
     is_here = context.is_of(here)

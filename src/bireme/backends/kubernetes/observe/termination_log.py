@@ -7,7 +7,7 @@ import re
 from msgspec.structs import replace
 
 from bireme.model.replicas import Told
-from bireme.runs.rank_reports import Report, ReportedError
+from bireme.runs.rank_reports import RankReport, ReportedError
 
 _REPORT = re.compile(
     r"bireme-report asked=(?P<asked>[01])(?: trainer=(?P<trainer>[a-z]{1,20}))?"
@@ -20,18 +20,18 @@ _REPORT = re.compile(
 _CHAINED = re.compile(r"[A-Za-z_][\w.]*(?:: .*)?")
 
 
-def report(message: str) -> Report | None:
+def report(message: str) -> RankReport | None:
     """Reads the last words of a rank, as the runtime writes them."""
     words = _REPORT.fullmatch(message)
     if words is None:
         return None
     asked, text = words["asked"] == "1", words["text"]
     if words["time"] is None:
-        return Report(asked, lost=text.strip() if words["lost"] else "", trainer=words["trainer"] or "")
+        return RankReport(asked, lost=text.strip() if words["lost"] else "", trainer=words["trainer"] or "")
     kind, said = _error(text, words["type"])
     place = "?" if words["place"] is None else words["place"]
     status = None if words["status"] is None else int(words["status"])
-    return Report(asked, ReportedError(kind, said, text, float(words["time"]), place, status))
+    return RankReport(asked, ReportedError(kind, said, text, float(words["time"]), place, status))
 
 
 def told(message: str) -> Told:

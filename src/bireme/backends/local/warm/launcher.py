@@ -158,7 +158,7 @@ class WarmLauncher:
         connection = await self._connected(chosen, self._served[label][1])
         if connection is None:
             return None
-        order = wire.Order(
+        order = wire.ForkRequest(
             id=label,
             argv=chosen.words,
             env=program.environment,
@@ -262,7 +262,7 @@ class _Connection:
             pass
         return None
 
-    async def start(self, order: wire.Order, output: Output) -> Forked | None:
+    async def start(self, order: wire.ForkRequest, output: Output) -> Forked | None:
         """Have a rank forked; None when the zygote refuses, so that the caller starts it cold."""
         self._count += 1
         id = f"{order.id}/{self._count}"
