@@ -118,9 +118,7 @@ def test_every_trouble_is_told_with_the_next_step(kubectl: Kubectl) -> None:
 def seen(kubectl: Kubectl) -> dict[str, Replica]:
     nodes = {one.metadata.name: one for one in _items(kubectl, "nodes", Node)}
     pods = _items(kubectl, "pods", Pod)
-    return {
-        one.metadata.name: pod_status.replica(one, nodes.get(one.spec.nodeName), time.time()) for one in pods
-    }
+    return {one.metadata.name: pod_status.replica(one, nodes.get(one.spec.nodeName)) for one in pods}
 
 
 def _items(kubectl: Kubectl, what: str, type: type[T]) -> list[T]:

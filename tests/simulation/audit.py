@@ -121,7 +121,7 @@ class Auditor:
         return new
 
     def _is_taken(self, one: Replica) -> bool:
-        return one.stopping or one.abandoned or (one.phase is FAILED and one.loss is Loss.EVICTION)
+        return one.stopping or (one.phase is FAILED and one.loss is Loss.EVICTION)
 
     def _stays_lost(self, job: Job, status: Status, name: str) -> bool:
         restart = _restart(job, name)
@@ -159,7 +159,7 @@ def check_decision(job: Job, decision: Decision, seen: Observation) -> None:
 def _holds_out(one: Replica) -> bool:
     if one.phase is FAILED:
         return one.loss is Loss.CRASH
-    return one.is_alive and not one.stopping and not one.abandoned
+    return one.is_alive and not one.stopping
 
 
 def _restart(job: Job, name: str) -> Restart:

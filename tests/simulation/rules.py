@@ -95,7 +95,8 @@ def check_action(
         case Stop():
             _check_stop(ledger, job, status, action)
         case Abandon():
-            lost = [one.name for one in seen.replicas if one.uid == action.uid and one.abandoned]
+            shown = [one for one in seen.replicas if one.uid == action.uid]
+            lost = [one.name for one in shown if one.unreachable and one.grace_ends is not None]
             need(lost == [action.replica], f"{action.replica} is struck off and is not lost")
         case Release():
             alive = [one.uid for one in ledger.living()]

@@ -93,7 +93,7 @@ def _told(step: Taken) -> Iterator[str]:
         yield f"        {what}"
     yield f"{step.at:.1f} {step.end}"
     for one in step.seen.replicas:
-        flags = [name for name in ("ready", "stopping", "abandoned") if getattr(one, name)]
+        flags = [name for name in ("ready", "stopping", "unreachable", "leftover") if getattr(one, name)]
         yield f"    {one.uid} {one.phase} {one.loss if one.phase == 'Failed' else ''} {one.restarts} {flags}"
     yield f"    {step.seen.admission} {step.seen.faults} {'' if step.seen.complete else 'blind'}"
     if step.decision is not None:

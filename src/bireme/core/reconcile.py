@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.core import cleanup, clock, conditions, outcome, suspend, trouble
-from bireme.core.replicas import scaling, sync
+from bireme.core.replicas import removal, scaling, sync
 from bireme.core.restarts import attempts, limits, losses, restart, retry_policy
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
 from bireme.model.decisions import Decision, Event, EventType
@@ -29,7 +29,17 @@ def reconcile(job: Job, status: Status, observation: Observation, now: float) ->
     """Decide the next status, actions, events and wake-up time of a job."""
     if not observation.complete:
         return Decision(status, wake_at=now + LOOK_AGAIN)
-    observation = attempts.resolved(status, observation)
+    observation = removal.judged(attempts.resolved(status, observation), now)
+    decision = _decide(job, status, observation, now)
+    if not decision.status.phase.is_final:
+        # The status of this very decision is recorded before anything is struck off.
+        leftovers = removal.leftovers(decision.status, observation)
+        decision = replace(decision, actions=(*leftovers, *decision.actions))
+    return _wake_by(decision, removal.next_judgement(observation, now))
+
+
+def _decide(job: Job, status: Status, observation: Observation, now: float) -> Decision:
+    """What is to be done about the job itself, whatever its cluster still has to be told."""
     status = conditions.add(status, job, ConditionType.CREATED, f"{job.kind} {job.name} is created.", now)
     called_back: tuple[Event, ...] = ()
     if suspend.is_called_back(job, status):
@@ -82,7 +92,8 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
         decision = replace(decision, status=status)
     status, stuck = trouble.note(decision.status, observation, known=view.status.trouble)
     decision = replace(decision, status=status, events=(*decision.events, *stuck))
-    return _with_events(_wake_for_deadline(job, decision), (*scaled, *restarts))
+    decision = _wake_by(decision, limits.deadline(job, decision.status))
+    return _with_events(decision, (*scaled, *restarts))
 
 
 def _end(
@@ -121,10 +132,11 @@ def _finish(
     return _with_events(decision, (*(outcome.lost(job, status, observation) if won else ()), *told))
 
 
-def _wake_for_deadline(job: Job, decision: Decision) -> Decision:
-    due = limits.deadline(job, decision.status)
-    times = [time for time in (due, decision.wake_at) if time is not None]
-    return replace(decision, wake_at=min(times, default=None))
+def _wake_by(decision: Decision, due: float | None) -> Decision:
+    """The decision with a look at a time, unless there is an earlier one anyway."""
+    if due is None or (decision.wake_at is not None and decision.wake_at <= due):
+        return decision
+    return replace(decision, wake_at=due)
 
 
 def _with_events(decision: Decision, earlier: tuple[Event, ...]) -> Decision:

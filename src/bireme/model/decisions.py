@@ -65,7 +65,7 @@ class Stop(Struct, frozen=True, tag="stop"):
 
 
 class Abandon(Struct, frozen=True, tag="abandon"):
-    """Strike off a replica whose node will never report its end."""
+    """Strike off a replica at once: its node will never report its end, or need not any more."""
 
     replica: str
     uid: str

@@ -78,8 +78,14 @@ class Replica(Struct, frozen=True):
     ready: bool = False
     stopping: bool = False
     """Its removal was asked for and is not complete."""
+    grace_ends: float | None = None
+    """When the grace of a replica that is being removed is over; None where nobody tells."""
+    unreachable: bool = False
+    """Its node does not answer, or does not exist."""
+    leftover: bool = False
+    """It has ended, its removal was asked for, and only its node has still to confirm that."""
     abandoned: bool = False
-    """It is past its grace on a node that does not answer: nobody will report its end."""
+    """Nobody will report its end. No backend says so: `core.replicas.removal` concludes it from the above."""
     restarts: int = 0
     """How often its programs were started again in place."""
     loss: Loss = Loss.CRASH

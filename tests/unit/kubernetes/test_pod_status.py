@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.objects.api_types import Condition, Meta, Node, NodeStatus, Pod, seconds
 from bireme.backends.kubernetes.observe import pod_status
+from bireme.core.replicas import removal
 from bireme.model.job import Kind
-from bireme.model.replicas import Loss, ReplicaPhase
+from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase
 from tests.unit.kubernetes.making import (
     V1,
     V1ALPHA2,
@@ -45,10 +47,10 @@ def test_a_pod_whose_attempt_is_not_told_counts_as_of_the_first(label: str | Non
     if label is not None:
         raw["metadata"]["labels"][labels.ATTEMPT] = label
 
-    replica = pod_status.replica(pod(raw), READY, NOW)
+    replica = pod_status.replica(pod(raw), READY)
 
     assert (replica.attempt, replica.attempt_told) == (0, False)
-    assert pod_status.replica(pod(), READY, NOW).attempt_told
+    assert pod_status.replica(pod(), READY).attempt_told
 
 
 def test_an_index_that_is_not_a_number_is_no_error() -> None:
@@ -56,7 +58,7 @@ def test_an_index_that_is_not_a_number_is_no_error() -> None:
     raw["metadata"]["name"] = "other"
     raw["metadata"]["labels"][labels.REPLICA_INDEX] = "x"
 
-    assert pod_status.replica(pod(raw), READY, NOW).index == 0
+    assert pod_status.replica(pod(raw), READY).index == 0
 
 
 # Any: parts of an API object.
@@ -98,19 +100,19 @@ def waiting(name: str, reason: str, restarts: int = 0) -> Object:
     ],
 )
 def test_every_pod_that_is_made_is_recognised(made_of: Object, name: str, role: str, index: int) -> None:
-    replica = pod_status.replica(pod(made_of), READY, NOW)
+    replica = pod_status.replica(pod(made_of), READY)
 
     assert (replica.name, replica.role, replica.index) == (name, role, index)
 
 
 def test_attempt_uid_node_and_address_are_told() -> None:
-    replica = pod_status.replica(pod(phase="Running", podIP="10.1.2.3"), READY, NOW)
+    replica = pod_status.replica(pod(phase="Running", podIP="10.1.2.3"), READY)
 
     assert (replica.attempt, replica.uid, replica.node, replica.address) == (5, "u1", "n1", "10.1.2.3")
 
 
 def test_a_pod_of_nobody_s_attempt_is_of_the_first() -> None:
-    assert pod_status.replica(Pod(Meta("x", labels={})), None, NOW).attempt == 0
+    assert pod_status.replica(Pod(Meta("x", labels={})), None).attempt == 0
 
 
 # Where it is in its life.
@@ -128,7 +130,7 @@ def test_a_pod_of_nobody_s_attempt_is_of_the_first() -> None:
     ],
 )
 def test_the_phase_is_the_pod_s(phase: str, expected: ReplicaPhase) -> None:
-    assert pod_status.replica(pod(phase=phase), READY, NOW).phase is expected
+    assert pod_status.replica(pod(phase=phase), READY).phase is expected
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_a_replica_has_ended_when_its_containers_have_and_none_comes_again(
     raw = torch(container("pytorch"), container("proxy")).pod("worker")
     raw["spec"]["restartPolicy"] = policy
 
-    replica = pod_status.replica(pod(raw, phase="Running", containerStatuses=statuses), READY, NOW)
+    replica = pod_status.replica(pod(raw, phase="Running", containerStatuses=statuses), READY)
 
     assert replica.phase is expected
 
@@ -161,7 +163,7 @@ def test_a_replica_is_ready_if_its_pod_is_and_its_node_answers(
 ) -> None:
     one = pod(phase="Running", conditions=[{"type": "Ready", "status": condition}])
 
-    assert pod_status.replica(one, of, NOW).ready is ready
+    assert pod_status.replica(one, of).ready is ready
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_a_replica_is_ready_if_its_pod_is_and_its_node_answers(
 def test_restarts_of_all_containers_count(statuses: list[Object], inits: list[Object], restarts: int) -> None:
     one = pod(phase="Running", containerStatuses=statuses, initContainerStatuses=inits)
 
-    assert pod_status.replica(one, READY, NOW).restarts == restarts
+    assert pod_status.replica(one, READY).restarts == restarts
 
 
 # How it ended.
@@ -204,14 +206,14 @@ def test_the_exit_code_is_the_main_container_s(
 ) -> None:
     one = pod(phase=phase, containerStatuses=statuses, initContainerStatuses=inits)
 
-    assert pod_status.replica(one, READY, NOW).exit_code == code
+    assert pod_status.replica(one, READY).exit_code == code
 
 
 def test_the_main_container_need_not_be_the_first() -> None:
     of = torch(container("sidecar"), container("pytorch")).pod("worker")
     one = pod(of, phase="Failed", containerStatuses=[ended("sidecar", 1), ended("pytorch", 3)])
 
-    assert pod_status.replica(one, READY, NOW).exit_code == 3
+    assert pod_status.replica(one, READY).exit_code == 3
 
 
 DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]
@@ -254,29 +256,30 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionB
     ],
 )
 def test_a_crash_is_told_from_an_eviction(status: Object, of: Node | None, loss: Loss) -> None:
-    assert pod_status.replica(pod(phase="Failed", **status), of, NOW).loss is loss
+    assert pod_status.replica(pod(phase="Failed", **status), of).loss is loss
 
 
 # Nodes that are lost.
 
 
 def test_a_pod_that_is_being_removed_is_stopping() -> None:
-    assert pod_status.replica(pod(phase="Running", deleted=DUE), READY, NOW).stopping
-    assert not pod_status.replica(pod(phase="Running"), READY, NOW).stopping
+    assert pod_status.replica(pod(phase="Running", deleted=DUE), READY).stopping
+    assert not pod_status.replica(pod(phase="Running"), READY).stopping
 
 
 @pytest.mark.parametrize("of", [node("Unknown"), node("False"), Node(Meta("n1")), None])
 def test_a_pod_past_its_end_on_a_lost_node_is_given_up(of: Node | None) -> None:
-    one = pod(phase="Running", deleted=DUE)
+    replica = pod_status.replica(pod(phase="Running", deleted=DUE), of)
 
-    assert pod_status.abandoned_at(one, of) == NOW + 5
-    assert not pod_status.replica(one, of, NOW + 4.9).abandoned
-    assert pod_status.replica(one, of, NOW + 5).abandoned
+    assert (replica.unreachable, replica.grace_ends) == (True, NOW)
+    assert given_up_at(replica) == NOW + 5
+    assert not is_given_up(replica, NOW + 4.9)
+    assert is_given_up(replica, NOW + 5)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed"])
 def test_it_is_given_up_in_any_phase_because_its_name_is_wanted(phase: str) -> None:
-    assert pod_status.replica(pod(phase=phase, deleted=DUE), None, NOW + 5).abandoned
+    assert is_given_up(pod_status.replica(pod(phase=phase, deleted=DUE), None), NOW + 5)
 
 
 @pytest.mark.parametrize(
@@ -288,8 +291,39 @@ def test_it_is_given_up_in_any_phase_because_its_name_is_wanted(phase: str) -> N
     ],
 )
 def test_nobody_else_is_given_up(one: Pod, of: Node | None) -> None:
-    assert pod_status.abandoned_at(one, of) is None
-    assert not pod_status.replica(one, of, NOW + 1000).abandoned
+    replica = pod_status.replica(one, of)
+
+    assert given_up_at(replica) is None
+    assert not is_given_up(replica, NOW + 1000)
+
+
+def given_up_at(replica: Replica) -> float | None:
+    return removal.next_judgement(Observation((replica,)), 0.0)
+
+
+def is_given_up(replica: Replica, now: float) -> bool:
+    (judged,) = removal.judged(Observation((replica,)), now).replicas
+    return judged.abandoned
+
+
+def held(one: Pod) -> Pod:
+    return replace(one, metadata=replace(one.metadata, finalizers=("example.com/keep",)))
+
+
+@pytest.mark.parametrize(
+    ("one", "leftover"),
+    [
+        (pod(phase="Failed", deleted=DUE), True),
+        (pod(phase="Succeeded", deleted=DUE), True),
+        (pod(phase="Running", deleted=DUE), False),
+        (pod(phase="Failed"), False),
+        (held(pod(phase="Failed", deleted=DUE)), False),
+    ],
+)
+def test_a_pod_that_ended_and_is_removed_is_a_leftover_unless_somebody_holds_it(
+    one: Pod, leftover: bool
+) -> None:
+    assert pod_status.replica(one, READY).leftover is leftover
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,13 @@ from bireme.backends.kubernetes.objects import mpi_objects, mpi_pods, pod_builde
 from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
 from bireme.backends.kubernetes.objects.labels import JOB_NAME, written
 from bireme.backends.kubernetes.observe import pod_status
-from bireme.backends.kubernetes.observe.pod_index import ENDED, PodIndex, owner
+from bireme.backends.kubernetes.observe.pod_index import PodIndex, owner
 from bireme.backends.kubernetes.owned_objects import OwnedObjects, foreign, unwatched
 from bireme.backends.kubernetes.request_turns import Pacer, Turns
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
 from bireme.model.job import Job, Kind, RestartScope, replica_ids
 from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Replica
-from bireme.model.status import Phase, Status
+from bireme.model.status import Phase
 from bireme.model.stored import Stored
 
 SHORTEST_GRACE = 1
@@ -102,11 +102,8 @@ class ClusterBackend:
         await self._catch_up(stored)
         await self._follow(key, stored)
         admission = self._admission(stored)
-        await self._clear(stored)
-        now = self._clock()
-        pods = list(self.index.of_job(stored.job.uid))
-        self._look_again(key, pods)
-        replicas = sorted((self._replica(pod, now) for pod in pods), key=lambda one: (one.role, one.index))
+        pods = self.index.of_job(stored.job.uid)
+        replicas = sorted(map(self._replica, pods), key=lambda replica: (replica.role, replica.index))
         await self._ask_again(key, stored.job, replicas)
         return Observation(tuple(replicas), admission, self._current_faults(key, stored.job, replicas))
 
@@ -161,46 +158,21 @@ class ClusterBackend:
                 self._pods.forget(pod)
         self._caught_up[job.uid] = since
 
-    async def _clear(self, stored: Stored) -> None:
-        """Remove what has ended and only waits for its kubelet: the next replica needs its name.
-
-        A kubelet that says that a pod has ended takes another second to remove it.
-        """
-        if stored.status.phase.is_final:
-            return
-        over = [one for one in self.index.of_job(stored.job.uid) if _is_over(one, stored.status)]
-        for pod in over:
-            meta = pod.metadata
-            where = path("v1", "pods", meta.namespace, meta.name)
-            with contextlib.suppress(ApiError):
-                left = await self._api.delete(where, Pod, uid=meta.uid, grace=0)
-                if left is None or not _lives_on(left):
-                    self._pods.forget(pod)
-
-    def _replica(self, pod: Pod, now: float) -> Replica:
+    def _replica(self, pod: Pod) -> Replica:
         node = self._node(pod)
         is_lost = pod_status.is_lost(pod, node)
         known = self._seen.get(pod.metadata.uid)
         version = pod.metadata.resourceVersion
         if known is not None and known[0] == version and known[1] == is_lost:
             return known[2]
-        replica = pod_status.replica(pod, node, now)
-        if not (replica.stopping and is_lost):  # Whether it is given up depends on the time.
-            self._seen[pod.metadata.uid] = (version, is_lost, replica)
+        replica = pod_status.replica(pod, node)
+        self._seen[pod.metadata.uid] = (version, is_lost, replica)
         return replica
 
     def _node(self, pod: Pod) -> Node | None:
         if self._nodes is None:
             return pod_status.READY_NODE
         return self._nodes.get("", pod.spec.nodeName)
-
-    def _look_again(self, key: str, pods: Iterable[Pod]) -> None:
-        """Ask for a look when a pod on a lost node is to be given up: nothing else will tell."""
-        for pod in pods:
-            if pod.metadata.deletionTimestamp is not None:
-                due = pod_status.abandoned_at(pod, self._node(pod))
-                if due is not None and due > self._clock():
-                    self._look_at(key, due)
 
     def _admission(self, stored: Stored) -> Admission | None:
         job, status = stored.job, stored.status
@@ -347,7 +319,7 @@ class ClusterBackend:
         if job.unit is not RestartScope.GANG or not meeting:
             return {}
         for pod in self.index.of_job(job.uid):
-            one = self._replica(pod, self._clock())
+            one = self._replica(pod)
             if one.name == meeting and one.attempt == attempt and one.address:
                 return {meeting: one.address}
         return {}
@@ -366,7 +338,7 @@ class ClusterBackend:
             if error.status != 409:
                 raise
             left = None  # Another pod has that name by now.
-        self.counting.deleted += 1
+        self.counting.deleted += not pod_status.is_leftover(pod)  # Such a pod was counted before.
         if left is None or not _lives_on(left):
             self._pods.forget(pod)
         else:
@@ -379,17 +351,6 @@ def _grace(action: Stop | Abandon) -> int | None:
     if isinstance(action, Abandon):
         return 0
     return None if action.grace is None else max(SHORTEST_GRACE, round(action.grace))
-
-
-def _is_over(pod: Pod, status: Status) -> bool:
-    """Whether a pod has ended, is being removed, and its end is no news."""
-    meta = pod.metadata
-    if meta.deletionTimestamp is None or meta.finalizers or pod.status.phase not in ENDED:
-        return False
-    known = status.sightings.get(meta.name)
-    is_closed = known is not None and known.uid == meta.uid and known.closed
-    attempt = pod_status.attempt_of(pod)
-    return is_closed or (attempt is not None and attempt < status.attempt)
 
 
 def _lives_on(pod: Pod) -> bool:

@@ -32,7 +32,7 @@ def paired(job: Job, pods: Iterable[Pod], now: float) -> tuple[ReplicaPod, ...]:
     ordered = sorted(pods, key=lambda pod: (pod.metadata.creationTimestamp or "", pod.metadata.name))
     if job.kind is Kind.BATCH:
         return _of_batch(job, ordered, now)
-    return tuple(ReplicaPod(_named(job, _replica(pod, now)), pod) for pod in ordered)
+    return tuple(ReplicaPod(_named(job, _replica(pod)), pod) for pod in ordered)
 
 
 def lives(
@@ -67,9 +67,9 @@ def what_of(lines: Iterable[str]) -> str:
     return found
 
 
-def _replica(pod: Pod, now: float) -> Replica:
+def _replica(pod: Pod) -> Replica:
     # Users may seldom read nodes; that one is lost shows in its pods soon enough.
-    return pod_status.replica(pod, pod_status.READY_NODE, now)
+    return pod_status.replica(pod, pod_status.READY_NODE)
 
 
 def _named(job: Job, found: Replica) -> Replica:
@@ -91,7 +91,7 @@ def _of_index(job: Job, role: Role, pod: Pod, places: Mapping[str, int], now: fl
     meta = pod.metadata
     written = meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or ""
     index = int(written) if written.isdecimal() and len(written) < 10 else places.get(meta.uid, 0)
-    return replace(_replica(pod, now), name=member_name(job, role, index), role=role.name, index=index)
+    return replace(_replica(pod), name=member_name(job, role, index), role=role.name, index=index)
 
 
 def _life(one: ReplicaPod, last_line: float | None) -> ReplicaHistory:

@@ -8,8 +8,6 @@ from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.backends.kubernetes.objects.labels import ATTEMPT, JOB_NAME, JOB_ROLE
 from bireme.backends.kubernetes.observe import pod_status
 
-ENDED = ("Failed", "Succeeded")
-"""The phases of a pod that runs no more."""
 _NONE: Mapping[str, Pod] = {}
 
 
@@ -55,7 +53,7 @@ class PodIndex:
         return any(
             pod_status.role_of(pod) == "launcher"
             and ATTEMPT not in pod.metadata.labels
-            and pod.status.phase not in ENDED
+            and pod.status.phase not in pod_status.ENDED
             for pod in self.of_job(job_uid)
         )
 

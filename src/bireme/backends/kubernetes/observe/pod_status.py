@@ -19,18 +19,17 @@ from bireme.backends.kubernetes.objects.api_types import (
 from bireme.backends.kubernetes.observe import pod_diagnosis, termination_log
 from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
 
-ABANDON_AFTER = 5.0
-"""Seconds past its due end after which a pod on a lost node is given up."""
-
+ENDED = ("Failed", "Succeeded")
+"""The phases of a pod that runs no more."""
 READY_NODE = Node(status=NodeStatus((Condition("Ready", "True"),)))
 """What to pass for every node where nodes may not be read: an absent one counts as lost."""
 
 
-def replica(pod: Pod, node: Node | None, now: float) -> Replica:
+def replica(pod: Pod, node: Node | None) -> Replica:
     """The replica that a pod is; `node` is the one it is bound to, None where that does not exist."""
+    leftover = is_leftover(pod)
     pod = _foreseen(pod)
     phase = ReplicaPhase(pod.status.phase or ReplicaPhase.PENDING)
-    due = abandoned_at(pod, node)
     role = role_of(pod)
     trouble = pod_diagnosis.of(pod, node)
     attempt = attempt_of(pod)
@@ -43,7 +42,10 @@ def replica(pod: Pod, node: Node | None, now: float) -> Replica:
         phase=phase,
         ready=_is_ready(pod) and not is_lost(pod, node),
         stopping=pod.metadata.deletionTimestamp is not None,
-        abandoned=due is not None and now >= due,
+        # The deletion time already includes the grace.
+        grace_ends=seconds(pod.metadata.deletionTimestamp),
+        unreachable=is_lost(pod, node),
+        leftover=leftover,
         restarts=_restarts(pod),
         loss=_loss(pod, node),
         exit_code=exit_code(pod),
@@ -75,11 +77,13 @@ def _foreseen(pod: Pod) -> Pod:
     return replace(pod, status=replace(pod.status, phase=phase))
 
 
-def abandoned_at(pod: Pod, node: Node | None) -> float | None:
-    """When a pod that is being removed is given up, because nobody is left on its node to report its end."""
-    # The deletion time already includes the grace.
-    due = seconds(pod.metadata.deletionTimestamp)
-    return due + ABANDON_AFTER if due is not None and is_lost(pod, node) else None
+def is_leftover(pod: Pod) -> bool:
+    """Whether a pod has ended and is being removed, and nobody but its kubelet holds it.
+
+    Its own phase counts, not the one that is foreseen: until then its kubelet may still be at work.
+    """
+    meta = pod.metadata
+    return meta.deletionTimestamp is not None and not meta.finalizers and pod.status.phase in ENDED
 
 
 def is_lost(pod: Pod, node: Node | None) -> bool:
