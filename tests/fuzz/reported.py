@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -112,7 +113,7 @@ def marked_line(folder: Path) -> Target:
         name = f"{who.role}-{who.rank}" if who is not None and who.role else "rank-0"
         reported = [Reported(MetricSource(name), (0, 0), record) for record in records]
         _followed(reported)
-        board = TensorboardWriter(folder / "board" / "tensorboard", _Feed(reported))
+        board = TensorboardWriter(folder / "board" / "tensorboard", time, _Feed(reported))
         board.refresh()
         board.close()
 

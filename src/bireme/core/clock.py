@@ -1,4 +1,4 @@
-"""Times that a clock cannot have shown yet: a status from before the clock was set back is brought up to it.
+"""The clock that everything below an entry point is given, and times that it cannot have shown yet.
 
 Back-offs and deadlines are times of day in the status, because a status outlives processes and machines. When
 the clock is set back they lie further away than they can: a wait never has longer to go than it lasts as a
@@ -7,7 +7,7 @@ whole. What they are changed to is recorded with the status, or the wait would b
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -19,6 +19,16 @@ Wait = TypeVar("Wait", Retry, Refusal)
 
 SLACK = 60.0
 """Seconds by which the clocks of two operators, or of a machine and its time server, may differ."""
+
+
+class Clock(Protocol):
+    """Tells the time to what must not read it itself; the `time` module is the real one."""
+
+    def time(self) -> float:
+        """Seconds since 1970. They may be set back."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment. They only grow, and mean nothing to another process."""
 
 
 def settled(status: Status, now: float) -> Status:

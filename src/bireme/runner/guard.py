@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -115,7 +116,7 @@ def _guard(run: RunDirectory, lock: FileLock | None, stdin: Input | None) -> Non
 
 def _run(run: RunDirectory, stdin: Input | None) -> None:
     try:
-        loop.serve(run, stdin)
+        loop.serve(run, stdin, time, random.SystemRandom())
         os._exit(0)
     except BaseException:
         runner_log.say(traceback.format_exc())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Iterable
+from random import Random
 
 import msgspec
 
@@ -15,6 +15,7 @@ from bireme.backends.local.cgroups import Cgroups
 from bireme.backends.local.preflight import gpus, provenance
 from bireme.backends.local.processes import Input
 from bireme.backends.local.warm.launcher import WarmLauncher
+from bireme.core.clock import Clock
 from bireme.engine.step import Stored, step
 from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.replicas import Observation
@@ -37,8 +38,9 @@ class RunStore:
     happens to the replicas meanwhile is seen by the next step.
     """
 
-    def __init__(self, run: RunDirectory, backend: LocalBackend) -> None:
+    def __init__(self, run: RunDirectory, backend: LocalBackend, clock: Clock) -> None:
         self._run = run
+        self._clock = clock
         self._journal = backend.journal
         self._room = backend.room
         self.status = run.status()
@@ -63,7 +65,7 @@ class RunStore:
         told = tuple(events)
 
         def write() -> None:
-            self._run.append_events(told, time.time())
+            self._run.append_events(told, self._clock.time())
 
         if _is_over(self.status):
             # The truth is written: nobody who removes or resumes the job waits long for its events.
@@ -72,12 +74,12 @@ class RunStore:
             await self._room.until(write)
 
 
-def serve(run: RunDirectory, stdin: Input | None) -> None:
+def serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: Random) -> None:
     """Carry the run on until it has ended or is put aside; whoever calls this holds the run."""
-    asyncio.run(_serve(run, stdin))
+    asyncio.run(_serve(run, stdin, clock, chance))
 
 
-async def _serve(run: RunDirectory, stdin: Input | None) -> None:
+async def _serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: Random) -> None:
     changed = asyncio.Event()
     wake = run.wake_fd()
     loop = asyncio.get_running_loop()
@@ -88,15 +90,17 @@ async def _serve(run: RunDirectory, stdin: Input | None) -> None:
 
     loop.add_reader(wake.fileno(), woken)
     place = msgspec.structs.replace(run_environment.of(run), stdin=stdin)
-    ledger = Ledger(run.home, gpus.capacity)
-    room = DiskRoom(run.path)
+    ledger = Ledger(run.home, gpus.capacity, chance=chance)
+    room = DiskRoom(run.path, clock)
     disk_reserve.keep(run.path)
     try:
-        launch = await room.until(lambda: WarmLauncher(run.home, place, warm=run.context().warm))
+        launch = await room.until(lambda: WarmLauncher(run.home, place, clock, warm=run.context().warm))
         async with asyncio.TaskGroup() as tasks, launch as launcher:
-            backend = LocalBackend(run, place, ledger, launcher, Cgroups.find(), tasks, changed.set, room)
+            backend = LocalBackend(
+                run, place, ledger, launcher, Cgroups.find(), tasks, changed.set, room, clock, chance
+            )
             backend.recover()
-            await _carry_on(run, backend, changed)
+            await _carry_on(run, backend, changed, clock)
             backend.close()
             backend.sweep()
         disk_reserve.release(run.path)
@@ -105,15 +109,15 @@ async def _serve(run: RunDirectory, stdin: Input | None) -> None:
         wake.close()
 
 
-async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.Event) -> None:
-    store = RunStore(run, backend)
+async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.Event, clock: Clock) -> None:
+    store = RunStore(run, backend, clock)
     room = backend.room
     shown: bytes = b""
     attempt = run.status().attempt
     while True:
         changed.clear()
         lacks = room.lacks
-        decision = await step(str(run.id), store, backend, time.time())
+        decision = await step(str(run.id), store, backend, clock.time())
         assert decision is not None, "a run directory always has a job"
         shown = _show(run, backend, shown)
         attempt = await _tell_changed_code(run, store, attempt)
@@ -127,7 +131,13 @@ async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.E
             disk_reserve.keep(run.path)
         if at_rest and not changed.is_set() and (gives_up or not (room.is_short or backend.holds)):
             return
-        await _wait(changed, decision.wake_at, room.pause if room.is_short else LONGEST_WAIT)
+        longest = room.pause if room.is_short else LONGEST_WAIT
+        now = clock.time()
+        due = now + longest if decision.wake_at is None else min(decision.wake_at, now + longest)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, due - now)):
+                await changed.wait()
+        await asyncio.sleep(_ROUND)
 
 
 async def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) -> int:
@@ -154,14 +164,6 @@ def _is_told(status: Status, backend: LocalBackend) -> bool:
 
 def _is_over(status: Status) -> bool:
     return status.phase.is_final or status.phase is Phase.SUSPENDED
-
-
-async def _wait(changed: asyncio.Event, wake_at: float | None, longest: float) -> None:
-    due = time.time() + longest if wake_at is None else min(wake_at, time.time() + longest)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(max(0.0, due - time.time())):
-            await changed.wait()
-    await asyncio.sleep(_ROUND)
 
 
 def _show(run: RunDirectory, backend: LocalBackend, before: bytes) -> bytes:

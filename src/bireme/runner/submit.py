@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 import shlex
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -115,29 +113,29 @@ def require_room(job: Job, hint: str) -> None:
         )
 
 
-def lack_now(run: RunDirectory, job: Job) -> str:
+def lack_now(run: RunDirectory, job: Job, now: float) -> str:
     """What a gang that runs would wait for if it began anew as this job; nothing where none would stop."""
     ledger = Ledger(run.home, gpus.capacity)
     runs_now = any(one.run == run.id for one in ledger.holders())
     if job.unit is not RestartScope.GANG or not runs_now:
         return ""
-    return ledger.lack(run.id, _demands(job), time.time())
+    return ledger.lack(run.id, _demands(job), now)
 
 
-def submit(home: Path, order: Submission) -> Submitted:
+def submit(home: Path, order: Submission, uid: str, now: float) -> Submitted:
     """Check the job, create its run, and start its runner."""
     job, notes = check(home, order)
     policy = job.policy
     if policy.linger is None:
         policy = replace(policy, linger=_linger(order.job))
-    job = replace(job, uid=secrets.token_hex(4), policy=policy)
+    job = replace(job, uid=uid, policy=policy)
     given = order.supplies
     folder = Path(given.cwd).absolute()
     context = RunContext(
         cwd=str(folder),
         python=python_finder.find(order.environ, given.python),
         machine=machine.this_machine(),
-        created=time.time(),
+        created=now,
         environment=processes.without_marks(order.environ),
         maps={target: str(Path(folder, source).absolute()) for target, source in given.maps.items()},
         volumes={name: str(Path(folder, source).absolute()) for name, source in given.volumes.items()},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
@@ -159,12 +158,11 @@ class RunDirectory:
         It is for the caller to see that nobody holds the run. `unless` is asked when nobody can resume it
         any more; returns whether it is gone.
         """
-        gone = self.path.with_name(f".gone-{self.id.number}-{secrets.token_hex(4)}")
         with files.explained(self.path), door(self.home):
             if self.exists() and unless():
                 return False
             with suppress(FileNotFoundError):
-                self.path.rename(gone)
+                self.path.rename(self.path.with_name(f".gone-{self.id.number}-{os.getpid()}"))
             _clear(self.path.parent)
             with suppress(OSError):
                 self.path.parent.rmdir()
@@ -263,7 +261,7 @@ def every(home: Path) -> tuple[RunDirectory, ...]:
 
 
 def _made(run: RunDirectory, desired: Desired, context: RunContext) -> FileLock:
-    new = run.path.with_name(f".new-{secrets.token_hex(4)}")
+    new = run.path.with_name(f".new-{os.getpid()}")
     new.mkdir(mode=files.PRIVATE_FOLDER)
     lock = locks.hold(new / "lock")
     if lock is None:  # impossible: nobody else knows this folder

@@ -77,11 +77,12 @@ class Ledger:
         alive: Callable[[RunId], bool] = lambda run: False,
         chance: random.Random | None = None,
     ) -> None:
-        """`capacity` and `alive` are called for each question; `chance` says where ports are tried first."""
+        """`capacity` and `alive` are called for each question; `chance` says where ports are
+        tried first, so that two users of a machine, whose ledgers are two, seldom meet."""
         self._home = home
         self._capacity = capacity
         self._alive = alive
-        self._chance = chance or random.Random()
+        self._chance = chance
         self._here = machine.this_machine()
         self._database = Database(home, self._here, self._fill)
 

@@ -14,10 +14,10 @@ LAST = 31999
 """Below the range from which systems take ports for outgoing connections (32768 and up)."""
 
 
-def choose(count: int, taken: Collection[int], chance: random.Random) -> list[int]:
+def choose(count: int, taken: Collection[int], chance: random.Random | None) -> list[int]:
     """Returns free ports that are not in `taken`.
 
-    It starts at a random one, so that two users of a machine, whose ledgers are two, seldom meet.
+    It starts at the one that `chance` says, or at the first.
     """
     if count == 0:
         return []
@@ -45,8 +45,8 @@ _PLACES = (
 )
 
 
-def _from_anywhere(chance: random.Random) -> Iterator[int]:
-    start = chance.randint(FIRST, LAST)
+def _from_anywhere(chance: random.Random | None) -> Iterator[int]:
+    start = FIRST if chance is None else chance.randint(FIRST, LAST)
     yield from range(start, LAST + 1)
     yield from range(FIRST, start)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -28,7 +29,7 @@ class Curves(Struct, frozen=True):
 
     def board(self) -> TensorboardWriter:
         """The event files, to be kept current by whoever holds this."""
-        return TensorboardWriter(self.folder, *self.feeds)
+        return TensorboardWriter(self.folder, time, *self.feeds)
 
 
 def program(python: str, environ: Mapping[str, str]) -> str:

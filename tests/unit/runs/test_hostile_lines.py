@@ -6,6 +6,7 @@ import json
 import math
 import random
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_a_role_that_is_a_path_deletes_and_writes_nothing(tmp_path: Path, role: 
     (victim / "events.out.tfevents.1.theirs").write_text("precious")
     before = below(tmp_path)
     written = role.format(folder=tmp_path) if isinstance(role, str) else role
-    board = TensorboardWriter(tmp_path / "home" / "tensorboard", Fed(line(role=written)))
+    board = TensorboardWriter(tmp_path / "home" / "tensorboard", time, Fed(line(role=written)))
 
     board.refresh()
 
@@ -70,7 +71,7 @@ def test_a_board_refuses_a_source_that_is_no_folder_name(tmp_path: Path, name: s
         def poll(self) -> list[Reported]:
             return [Reported(MetricSource(name), (0, 0), Scalars(1, 1.0, {"loss": 0.5}))]
 
-    board = TensorboardWriter(tmp_path / "tensorboard", Hostile())
+    board = TensorboardWriter(tmp_path / "tensorboard", time, Hostile())
 
     board.refresh()
 
@@ -81,11 +82,11 @@ def test_a_board_deletes_only_event_files_of_its_own(tmp_path: Path) -> None:
     theirs = tmp_path / "tensorboard" / "rank-0" / "events.out.tfevents.1.theirs"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("precious")
-    first = TensorboardWriter(tmp_path / "tensorboard", Fed(line()))
+    first = TensorboardWriter(tmp_path / "tensorboard", time, Fed(line()))
     first.refresh()
     first.close()
 
-    second = TensorboardWriter(tmp_path / "tensorboard", Fed(line()))
+    second = TensorboardWriter(tmp_path / "tensorboard", time, Fed(line()))
     second.refresh()
 
     assert theirs.read_text() == "precious"
@@ -98,7 +99,7 @@ def test_a_board_does_not_follow_a_link_out_of_its_folder(tmp_path: Path) -> Non
     (victim / "events.out.tfevents.1.bireme").write_text("precious")
     (tmp_path / "tensorboard").mkdir()
     (tmp_path / "tensorboard" / "rank-0").symlink_to(victim)
-    board = TensorboardWriter(tmp_path / "tensorboard", Fed(line()))
+    board = TensorboardWriter(tmp_path / "tensorboard", time, Fed(line()))
 
     board.refresh()
 
@@ -157,7 +158,7 @@ def test_a_rank_that_makes_up_names_fills_neither_memory_nor_disk(
     lines = [line(rank=rank) for rank in range(100)]
     lines += [line(points=[[1, 1.0, {f"made-up-{number}": 1.0}]]) for number in range(100)]
     feed = Fed(*lines)
-    board = TensorboardWriter(tmp_path / "tensorboard", feed)
+    board = TensorboardWriter(tmp_path / "tensorboard", time, feed)
 
     board.refresh()
 
@@ -185,7 +186,7 @@ _LINES = st.one_of(
 
 def check_that_nothing_is_touched(folder: Path, lines: list[str]) -> None:
     """Reads lines as hostile as they may be, into metrics and into a board."""
-    board = TensorboardWriter(folder / "home" / "tensorboard", Fed(*(_echoed(one) for one in lines)))
+    board = TensorboardWriter(folder / "home" / "tensorboard", time, Fed(*(_echoed(one) for one in lines)))
     metrics = RunMetrics(Fed(*(_echoed(one) for one in lines)))
 
     board.refresh()

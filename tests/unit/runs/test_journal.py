@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def test_records_that_did_not_fit_come_once_and_in_order_when_there_is_room(
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
     records = (Started("a"), Exited("a", 1), Started("b"))
-    backlog = Backlog(journal(path), DiskRoom(path.parent))
+    backlog = Backlog(journal(path), DiskRoom(path.parent, time))
 
     with room_for(size):
         for record in records:
@@ -109,7 +110,7 @@ def test_records_that_did_not_fit_come_once_and_in_order_when_there_is_room(
 
 def test_what_is_about_to_happen_is_not_kept_for_later(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    backlog = Backlog(journal(path), DiskRoom(tmp_path))
+    backlog = Backlog(journal(path), DiskRoom(tmp_path, time))
 
     with room_for(10):
         assert not backlog.precede(Started("a"))

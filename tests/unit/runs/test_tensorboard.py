@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
 
 from bireme.runs.metrics import tfevents
@@ -14,7 +15,7 @@ from tests.tensorboards import events
 
 
 def _board(tmp_path: Path) -> TensorboardWriter:
-    return TensorboardWriter(tmp_path / "tensorboard", RecordFollower(tmp_path / "metrics"))
+    return TensorboardWriter(tmp_path / "tensorboard", time, RecordFollower(tmp_path / "metrics"))
 
 
 def _recorder(tmp_path: Path, rank: int = 0, attempt: int = 0) -> Recorder:
@@ -131,7 +132,7 @@ def test_a_board_whose_feed_has_gone_silent_still_has_what_it_had(tmp_path: Path
     board.refresh()
     board.close()
 
-    silent = TensorboardWriter(tmp_path / "tensorboard")
+    silent = TensorboardWriter(tmp_path / "tensorboard", time)
     silent.refresh()
 
     assert not silent.is_empty()

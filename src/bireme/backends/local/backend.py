@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from random import Random
 
 from bireme import errors
 from bireme.backends.local import journal_entries, mpi_agent, processes
@@ -22,6 +22,7 @@ from bireme.backends.local.processes import Program
 from bireme.backends.local.programs import LOOPBACK, Allocation, RunEnvironment
 from bireme.backends.local.replica import ReplicaRun
 from bireme.backends.local.replica_reports import Telling
+from bireme.core.clock import Clock
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
 from bireme.model.job import Job
 from bireme.model.pods import GPU_SUFFIXES
@@ -41,7 +42,7 @@ from bireme.runs.journal import Backlog, Journal
 from bireme.runs.ledger import Grant, Ledger
 from bireme.runs.storage.disk_room import PASSING, DiskRoom
 
-_SWEEP_PATIENCE = 10.0
+_MOST_SWEEPS, _SWEEP_EVERY = 2000, 0.005
 
 
 class LocalBackend:
@@ -57,6 +58,8 @@ class LocalBackend:
         tasks: asyncio.TaskGroup,
         changed: Callable[[], None],
         room: DiskRoom,
+        clock: Clock,
+        chance: Random,
     ) -> None:
         self._run = run
         self._site = site
@@ -65,6 +68,8 @@ class LocalBackend:
         self._cgroups = cgroups
         self._tasks = tasks
         self._changed = changed
+        self._clock = clock
+        self._chance = chance
         journal: Journal[Entry] = Journal(site.folder / "journal.jsonl", Entry)
         self._recorded = journal.read
         self.journal = Backlog(journal, room)
@@ -85,19 +90,20 @@ class LocalBackend:
 
     def sweep(self) -> None:
         """Kill every process that carries the mark of this run until none is left."""
-        end = time.monotonic() + _SWEEP_PATIENCE
         for group in self._cgroups.groups(self._site.run) if self._cgroups else []:
             kill_all(group)
             group.remove()
-        while (alive := processes.marked(self._site.run)) and time.monotonic() < end:
+        for _ in range(_MOST_SWEEPS):
+            if not (alive := processes.marked(self._site.run)):
+                return
             processes.kill(alive)
-            time.sleep(0.005)
+            time.sleep(_SWEEP_EVERY)
 
     async def see(self, key: str, stored: Stored) -> Observation:
         for name, run in list(self._runs.items()):
             if run.fault is not None:
                 self._faults.append(Fault(name, run.fault, final=True))
-                self.journal.append(Gone(run.placed.uid, time.time()))
+                self.journal.append(Gone(run.placed.uid, self._clock.time()))
                 del self._runs[name]
         faults, self._faults = tuple(self._faults), []
         return Observation(tuple(self.replicas()), self._admission, faults)
@@ -159,7 +165,7 @@ class LocalBackend:
     def _admit(self, action: Admit) -> None:
         before = self._admission
         try:
-            answer = self._ledger.admit(self._run.id, action.attempt, action.demands, time.time())
+            answer = self._ledger.admit(self._run.id, action.attempt, action.demands, self._clock.time())
         except PASSING as error:
             # Not an answer: the core asks again. What is granted already stays so.
             self.room.lack(error)
@@ -196,12 +202,14 @@ class LocalBackend:
             known.began.replica == action.replica for known in self._left.values()
         ):
             return
-        uid = secrets.token_hex(8)
-        began = Began(uid, action.replica, action.role, action.index, action.attempt, time.time())
+        uid = f"{self._chance.getrandbits(64):016x}"
+        began = Began(uid, action.replica, action.role, action.index, action.attempt, self._clock.time())
         if not self.journal.precede(began):
             return  # it is still missing at the next look, and started then
         placed = Allocation(action, uid, self._devices(job, action))
-        run = ReplicaRun(placed, self._site, self._launcher, self._cgroups, self.journal, self._changed)
+        run = ReplicaRun(
+            placed, self._site, self._launcher, self._cgroups, self.journal, self._changed, self._clock
+        )
         self._runs[action.replica] = run
         self._began[uid] = began.at
         self._tasks.create_task(run.live())
@@ -224,7 +232,7 @@ class LocalBackend:
 
     def _stop(self, replica: str, uid: str, grace: float | None) -> None:
         if self._left.pop(uid, None) is not None:
-            self.journal.append(Gone(uid, time.time()))
+            self.journal.append(Gone(uid, self._clock.time()))
             self._changed()
             return
         run = self._runs.get(replica)

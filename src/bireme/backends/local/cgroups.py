@@ -19,6 +19,7 @@ _ROOT = Path("/sys/fs/cgroup")
 _V1 = ("memory", "cpu", "freezer")
 _PERIOD = 100_000
 _FOLDER = "bireme"
+_MOST_KILLS, _KILL_EVERY = 1000, 0.005
 # All ranks lie below one group, which the kernel weighs like a single program unless told otherwise: beside
 # ten busy ones, eight ranks together would get a tenth of the machine. They claim no more cpus than it has.
 _USUAL_SHARES, _MOST_SHARES = 1024, 262_144
@@ -189,14 +190,12 @@ def leave() -> None:
             _write(root / above.lstrip("/") / "cgroup.procs", "0")
 
 
-def kill_all(group: Group, patience: float = 5.0) -> bool:
-    """Kill until nobody is left, for at most `patience` seconds."""
-    end = time.monotonic() + patience
-    while not group.kill():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
+def kill_all(group: Group) -> None:
+    """Kill until no process is left, for a few seconds at most: the kernel may hold one in its disk."""
+    for _ in range(_MOST_KILLS):
+        if group.kill():
+            return
+        time.sleep(_KILL_EVERY)
 
 
 def _cores() -> int:

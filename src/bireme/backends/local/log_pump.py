@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterable
 
+from bireme.core.clock import Clock
 from bireme.runs import runner_log
 from bireme.runs.logs.log_writer import LogWriter, Stream
 from bireme.runs.storage.disk_room import PASSING, DiskRoom
@@ -86,11 +86,12 @@ class Pump:
 class Sink:
     """Takes what a container prints to its log; a full disk costs log lines, never the training."""
 
-    def __init__(self, writer: LogWriter, room: DiskRoom, changed: Callable[[], None]) -> None:
+    def __init__(self, writer: LogWriter, room: DiskRoom, changed: Callable[[], None], clock: Clock) -> None:
         """`changed` wakes the runner, which tries again what `room` is owed."""
         self._writer = writer
         self._room = room
         self._changed = changed
+        self._clock = clock
         self._told = 0
         self._owes = False
         self._loop = asyncio.get_running_loop()
@@ -105,25 +106,25 @@ class Sink:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._writer.close(time.time())
+        self._writer.close(self._clock.time())
         self._notice()
 
     def _feed(self, stream: Stream, data: bytes) -> None:
-        self._writer.feed(stream, data, time.time())
+        self._writer.feed(stream, data, self._clock.time())
         self._notice()
         if self._timer is None:
             self._tick()
 
     def settle(self) -> bool:
         """Have the note on what is missing written if there is room."""
-        if not self._writer.recover(time.time()):
+        if not self._writer.recover(self._clock.time()):
             return False
         self._noted()
         return True
 
     def conclude(self) -> None:
         """Have that note tried for the last time."""
-        self._writer.conclude(time.time())
+        self._writer.conclude(self._clock.time())
         self._noted()
 
     def _notice(self) -> None:
@@ -142,7 +143,7 @@ class Sink:
     def _tick(self) -> None:
         """Show unfinished lines when they are due."""
         self._timer = None
-        now = time.time()
+        now = self._clock.time()
         due = self._writer.tick(now)
         if due is not None:
             self._timer = self._loop.call_later(max(0.0, due - now), self._tick)

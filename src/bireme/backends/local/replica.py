@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Callable
 
 from bireme import errors
@@ -17,6 +16,7 @@ from bireme.backends.local.launch import Launcher
 from bireme.backends.local.log_pump import Pump, Sink, drain
 from bireme.backends.local.processes import NotStarted, Output, Process, Program
 from bireme.backends.local.programs import Allocation, RunEnvironment
+from bireme.core.clock import Clock
 from bireme.core.replicas import container_env, kubelet
 from bireme.core.replicas.kubelet import ContainerState, InPlace, Lifecycle
 from bireme.model.pods import Container
@@ -46,6 +46,7 @@ class ReplicaRun:
         groups: Cgroups | None,
         journal: Backlog[Entry],
         changed: Callable[[], None],
+        clock: Clock,
     ) -> None:
         self.placed = placed
         self.fault: str | None = None
@@ -55,6 +56,7 @@ class ReplicaRun:
         self._journal = journal
         self._note = journal.append
         self._changed = changed
+        self._clock = clock
         # In monotonic time: nobody else reads them, and a clock that is set back stretches no back-off.
         self._states: dict[str, ContainerState] = {}
         self._running: dict[str, Process] = {}
@@ -115,7 +117,7 @@ class ReplicaRun:
                     self._signal(signal.SIGKILL)
                     break
                 if held_up:
-                    await self._pause(time.monotonic() + _TRY_AGAIN)
+                    await self._pause(self._clock.monotonic() + _TRY_AGAIN)
                 elif not self._life.start:
                     await self._pause(self._life.wake_at)
         self._sweep()
@@ -140,7 +142,7 @@ class ReplicaRun:
                 async with asyncio.timeout(0.2):
                     await self._all_ended()
         self._sweep()
-        self._note(Gone(self.placed.uid, time.time()))
+        self._note(Gone(self.placed.uid, self._clock.time()))
         self._changed()
 
     def _decide(self) -> None:
@@ -148,7 +150,7 @@ class ReplicaRun:
         policy = InPlace.NEVER
         if start.restarts_in_place:
             policy = InPlace.ALWAYS if start.restarts_always else InPlace.ON_FAILURE
-        self._life = kubelet.decide(start.pod, policy, start.main, self._states, time.monotonic())
+        self._life = kubelet.decide(start.pod, policy, start.main, self._states, self._clock.monotonic())
         if self._life.phase.is_final:
             self._note(
                 Over(
@@ -156,7 +158,7 @@ class ReplicaRun:
                     self._life.phase,
                     self._life.exit_code,
                     self._life.restarts,
-                    time.time(),
+                    self._clock.time(),
                     self._loss,
                     self._reason,
                     self._message,
@@ -173,7 +175,7 @@ class ReplicaRun:
             writer = LogWriter(
                 self._site.folder / "logs", self.placed.start.replica, container.name, self._log_settings()
             )
-            sink = Sink(writer, self._journal.room, self._changed)
+            sink = Sink(writer, self._journal.room, self._changed, self._clock)
             pumps.append(Pump(sink.stdout))
             pumps.append(Pump(sink.stderr))
             program = programs.compose(
@@ -188,10 +190,10 @@ class ReplicaRun:
         finally:
             for pump in pumps:
                 pump.started()
-        now = time.time()
+        now = self._clock.time()
         self._running[container.name] = process
         self._states[container.name] = kubelet.started(
-            self._states.get(container.name, ContainerState()), time.monotonic()
+            self._states.get(container.name, ContainerState()), self._clock.monotonic()
         )
         ticks = processes.start_time(process.pid)
         warm = not isinstance(process, processes.Spawned)
@@ -209,7 +211,7 @@ class ReplicaRun:
 
     async def _watch(self, container: Container, process: Process, pumps: list[Pump], sink: Sink) -> None:
         code = await process.wait()
-        now = time.time()
+        now = self._clock.time()
         # A container ends with its first process; whatever that one left behind ends with it.
         group = self._groups.get(container.name)
         if group is not None:
@@ -221,7 +223,9 @@ class ReplicaRun:
         self._explain(container, code, group)
         code = 137 if code == EVICTED else code
         del self._running[container.name]
-        self._states[container.name] = kubelet.ended(self._states[container.name], code, time.monotonic())
+        self._states[container.name] = kubelet.ended(
+            self._states[container.name], code, self._clock.monotonic()
+        )
         self._note(Ended(self.placed.uid, container.name, code, now, self._reason, self._message))
         self._woken.set()
         self._changed()
@@ -277,7 +281,7 @@ class ReplicaRun:
                 process.signal(signal.SIGKILL)
 
     async def _pause(self, until: float | None) -> None:
-        delay = None if until is None else max(0.0, until - time.monotonic())
+        delay = None if until is None else max(0.0, until - self._clock.monotonic())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._woken.wait()

@@ -52,13 +52,12 @@ def _expects(pid: int) -> bool:
 
 def _written(path: Path, before: int) -> list[str]:
     """What was appended to a file, once nothing more comes."""
-    end = time.monotonic() + PATIENCE
-    seen, since = before, time.monotonic()
-    while (now := time.monotonic()) < end:
+    seen, quiet = before, 0.0
+    for _ in range(int(PATIENCE / _LOOK_EVERY)):
         size = path.stat().st_size
-        if size != seen:
-            seen, since = size, now
-        elif size > before and now - since >= _SETTLED:
+        quiet = quiet + _LOOK_EVERY if size == seen else 0.0
+        seen = size
+        if size > before and quiet >= _SETTLED:
             break
         time.sleep(_LOOK_EVERY)
     with open(files.opened(path), "rb") as file:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
+from bireme.core.clock import Clock
 from bireme.runs.metrics import tfevents
 from bireme.runs.metrics.metric_reader import Feed, MetricSource
 from bireme.runs.storage import files, locks
@@ -26,8 +26,9 @@ def is_folder_name(source: str) -> bool:
 class TensorboardWriter:
     """Writes event files of what was reported; of several boards of one run only one writes."""
 
-    def __init__(self, folder: Path, *feeds: Feed) -> None:
+    def __init__(self, folder: Path, clock: Clock, *feeds: Feed) -> None:
         self.folder = folder
+        self._clock = clock
         self._feeds = feeds
         self._paths: dict[MetricSource, Path] = {}
         with files.explained(folder):
@@ -67,7 +68,7 @@ class TensorboardWriter:
     def _path(self, source: MetricSource) -> Path | None:
         """The file of a source; None where its folder leads out of ours, for what is there is not ours."""
         if source not in self._paths:
-            now = time.time()
+            now = self._clock.time()
             path = self.folder / source.name / _FILE.format(seconds=int(now))
             with files.explained(path):
                 path.parent.mkdir(exist_ok=True)

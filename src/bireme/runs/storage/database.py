@@ -26,6 +26,7 @@ from bireme.runs.storage import files
 
 BUSY_LIMIT = 30.0
 """Seconds to wait for other commands, which need milliseconds."""
+_PAUSE = 0.002
 
 _VERSION = 1
 _SCHEMA = """
@@ -188,17 +189,18 @@ def _locked(path: Path, how: int) -> Iterator[None]:
 
 
 def _wait_for(fd: int, how: int, path: Path) -> None:
-    deadline = time.monotonic() + BUSY_LIMIT
+    waited = 0.0
     while True:
         try:
             fcntl.flock(fd, how | fcntl.LOCK_NB)
             return
         except BlockingIOError as error:
-            if time.monotonic() > deadline:
+            if waited > BUSY_LIMIT:
                 raise errors.Unreachable(
                     f"{path} has been locked for {BUSY_LIMIT:.0f} s", hint=f"see by whom: `fuser {path}`"
                 ) from error
-            time.sleep(0.002)
+            time.sleep(_PAUSE)
+            waited += _PAUSE
 
 
 @contextmanager

@@ -7,13 +7,13 @@ decided is carried out once it is written, and the ranks continue meanwhile.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from bireme import errors
+from bireme.core.clock import Clock
 from bireme.model.decisions import Event, EventType
 from bireme.runs import runner_log
 from bireme.runs.storage import files
@@ -47,8 +47,9 @@ class Note(Protocol):
 class DiskRoom:
     """Remembers since when a run directory cannot be written, so that it is said once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
+        self._clock = clock
         self._since: float | None = None
         self._first, self._reason = "", ""
         self._pause = FIRST
@@ -72,7 +73,7 @@ class DiskRoom:
         self.lacks += 1
         self._pause = min(LONGEST, self._pause * 2)
         if self._since is None:
-            self._since, self._first = time.monotonic(), str(error).partition("\n")[0]
+            self._since, self._first = self._clock.monotonic(), str(error).partition("\n")[0]
             self._reason = "DiskFull" if files.is_full(error) else "CannotRecord"
             runner_log.say(f"{self._first}; the replicas continue, and this is tried again")
 
@@ -88,7 +89,7 @@ class DiskRoom:
 
     def has_waited(self, at_rest: bool) -> bool:
         """Whether nothing but writing was left to do for so long that it is not waited for any more."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if not at_rest:
             self._resting = None
         elif self._resting is None:
@@ -109,7 +110,7 @@ class DiskRoom:
         """Note that everything is written; returns what is to be told of the time before."""
         if self._since is None or self._owed:
             return None
-        seconds, self._since, self._pause = time.monotonic() - self._since, None, FIRST
+        seconds, self._since, self._pause = self._clock.monotonic() - self._since, None, FIRST
         lines, self._dropped = self._dropped, 0
         text = f"{self._first}. For {seconds:.0f} s nothing could be recorded: the replicas continued"
         if lines:

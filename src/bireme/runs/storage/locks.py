@@ -52,12 +52,13 @@ def hold(path: Path) -> FileLock | None:
 
     Who only looks shares the lock for a moment, which is long if the machine is busy: that is waited for.
     """
-    deadline = time.monotonic() + WAIT_LIMIT
-    while (fd := _taken(path, fcntl.LOCK_EX)) is None:
-        if is_held(path) or time.monotonic() > deadline:
+    for _ in range(int(WAIT_LIMIT / _PAUSE)):
+        if (fd := _taken(path, fcntl.LOCK_EX)) is not None:
+            return FileLock(fd)
+        if is_held(path):
             return None
         time.sleep(_PAUSE)
-    return FileLock(fd)
+    return None
 
 
 def is_held(path: Path) -> bool:
@@ -81,14 +82,14 @@ def is_held(path: Path) -> bool:
 @contextmanager
 def wait(path: Path, what: str) -> Iterator[None]:
     """Holds the lock of a short piece of work, waiting for those who are at it now."""
-    deadline = time.monotonic() + WAIT_LIMIT
-    pause = 0.0005
+    waited, pause = 0.0, 0.0005
     while (fd := _taken(path, fcntl.LOCK_EX)) is None:
-        if time.monotonic() > deadline:
+        if waited > WAIT_LIMIT:
             raise errors.Unreachable(
                 f"another command has been {what} for {WAIT_LIMIT:.0f} s", hint=f"see who: `fuser {path}`"
             )
         time.sleep(pause)
+        waited += pause
         pause = min(pause * 2, 0.02)
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -103,7 +104,7 @@ class LocalPlace:
         return tuple(one for one in found if one is not None)
 
     def _start(self, order: Submission) -> Started:
-        submitted = submit.submit(self._home, order)
+        submitted = submit.submit(self._home, order, secrets.token_hex(4), time.time())
         return Started(LocalJob(submitted.run), submitted.notes)
 
     def _check_all(self, orders: Sequence[Submission]) -> None:
@@ -224,7 +225,7 @@ class LocalJob:
 
     def _require_room_now(self, changed: Job) -> None:
         """A gang begins anew to have another size; it must not stop in order to wait for room."""
-        lack = submit.lack_now(self.run, changed)
+        lack = submit.lack_now(self.run, changed, time.time())
         if lack:
             id = run_views.id_of(self.run)
             what = "ranks" if scale_requests.counts_ranks(changed) else "replicas"

@@ -24,6 +24,7 @@ from bireme.backends.local.replica import EVICTED
 from bireme.backends.local.warm import preload_plan, runtime_zip, script_imports, zygote_pool
 from bireme.backends.local.warm.zygote_files import Lesson
 from bireme.backends.local.warm.zygote_pool import Key, ZygotePool
+from bireme.core.clock import Clock
 from bireme.core.machine.warm_starts import Needs
 from bireme.core.scripts.command_lines import is_python
 from bireme.model.decode_errors import DAMAGED
@@ -66,7 +67,8 @@ def plain(program: Program, python: str) -> Plain | None:
 class WarmLauncher:
     """Starts ranks from zygotes where it can; belongs to one runner."""
 
-    def __init__(self, home: Path, site: RunEnvironment, *, warm: bool) -> None:
+    def __init__(self, home: Path, site: RunEnvironment, clock: Clock, *, warm: bool) -> None:
+        self._clock = clock
         self._site = site
         self._stable = ZygotePool(home)
         self._zip = str(runtime_zip.runtime_zip(home))
@@ -144,7 +146,7 @@ class WarmLauncher:
             return
         wanted = preload_plan.plan(modules, source, sites)
         if wanted and not self._stable.covers(key, lesson.needs(source), wanted):
-            self._stable.start(key, wanted, self._limit)
+            self._stable.start(key, wanted, self._limit, self._clock.time())
 
     def _reporting(self, program: Program, chosen: Plain, label: str) -> Program:
         folder = self._site.folder / "reports"

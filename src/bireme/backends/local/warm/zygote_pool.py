@@ -47,6 +47,7 @@ _EXPECTED = 384 << 20
 _PATIENCE = 1.0
 """Seconds that one which is asked to retire may take to answer."""
 _LAST_WORDS = 3.0
+_LOOK_EVERY = 0.01
 """Seconds in which those that are told to end do so, all of them together."""
 
 
@@ -99,7 +100,7 @@ class ZygotePool:
                 return True
         return False
 
-    def start(self, key: Key, modules: tuple[str, ...], limit: int) -> None:
+    def start(self, key: Key, modules: tuple[str, ...], limit: int, now: float) -> None:
         """Start a zygote in the background; a second one of the same kind ends by itself."""
         learnt = self._learnt_variables(key, modules)
         folder = self._folder / f"{key.name}-{_digest([sorted(tops(modules)), sorted(learnt.items())])}"
@@ -107,12 +108,12 @@ class ZygotePool:
         if zygote_files.living(folder) is not None:
             return
         refusal = zygote_files.refusal(folder)
-        if refusal is not None and refusal.holds(limit, time.time()):
+        if refusal is not None and refusal.holds(limit, now):
             less = tuple(
                 name for name in modules if name.partition(".")[0] != refusal.module.partition(".")[0]
             )
             if refusal.module and less and less != modules:
-                self.start(key, less, limit)
+                self.start(key, less, limit, now)
             return
         self.make_room(limit - _expected(folder, limit))
         (folder / "preload").write_bytes(msgspec.json.encode(modules))
@@ -182,11 +183,10 @@ class ZygotePool:
         for one in zygotes:
             # A stopped one would take the signal only when it is continued.
             _signal(one, signal.SIGKILL if one.is_stopped else signal.SIGTERM)
-        until = time.monotonic() + _LAST_WORDS
-        while (
-            any(zygote_files.living(self._folder / one.name) for one in zygotes) and time.monotonic() < until
-        ):
-            time.sleep(0.01)
+        for _ in range(int(_LAST_WORDS / _LOOK_EVERY)):
+            if not any(zygote_files.living(self._folder / one.name) for one in zygotes):
+                break
+            time.sleep(_LOOK_EVERY)
         for one in self.every():
             _signal(one, signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
