@@ -38,6 +38,6 @@ def test_waiting_ends_as_soon_as_somebody_listens() -> None:
 
 
 def test_only_torch_is_made_to_wait() -> None:
-    variables = {b"RANK": b"1", b"MASTER_ADDR": b"127.0.0.1", b"MASTER_PORT": b"1"}
+    variables = {"RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 
     rendezvous_wait.before_answer(None, variables)  # It would not return for half a minute.

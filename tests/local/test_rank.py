@@ -282,6 +282,7 @@ def test_the_error_is_there_although_an_exit_handler_hangs(tmp_path: Path) -> No
         ("import os; os.environ.copy()", True),
         ("import os; {**os.environ}", True),
         ("import subprocess; subprocess.run(['true'])", True),
+        ("__import__('sub' + 'process').run(['true'])", True),
         ("import os; os.system('true')", True),
         (PROCESS.format(method="spawn"), True),
         (PROCESS.format(method="fork"), False),

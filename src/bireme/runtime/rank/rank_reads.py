@@ -1,116 +1,77 @@
-"""Did a script ever ask which rank it is: reads of the rank's variables are noticed, at no cost to speak of.
+"""Notices whether a script ever asked which rank it is, and answers torch and Lightning in time.
 
 Reads made while a third-party module is being imported do not count: `import torch` alone copies the whole
 environment (tqdm looks for its own settings) and starts a program (ldconfig). A copy made later does count,
-and so does a program started later, since it inherits the variables. Nothing here can fail a script.
+and so does a program that is looked up on the PATH later, since it inherits the variables. The report finds
+other programs in the text of the script's own files. Nothing here can fail a script.
+
+A script that was written for torchrun reads its variables, also where there is one rank. Lightning takes the
+same variables for a promise that something else starts all of its processes, and refuses `devices=2`. So in
+the only rank of a job they stay until Lightning itself asks what has launched the script, and are gone from
+then on: the processes that it starts would else take this rank's number for theirs.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 
-from . import rendezvous_wait, single_rank
+from . import environment_reads, rendezvous_wait
 
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any, Callable, Dict, List, Optional
+    from typing import Optional
 
-NAMES = frozenset((b"RANK", b"WORLD_SIZE", b"LOCAL_RANK", b"MASTER_ADDR", b"TF_CONFIG"))
+_RANK = frozenset(("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TF_CONFIG"))
 
-SITE = ("/site-packages/", "/dist-packages/")
+_LAUNCHED = "TORCHELASTIC_RUN_ID"
+"""What tells, by being there, that torchrun has launched a process."""
+
+_LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
+_OF_TORCHRUN = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE"),
+)
+_ELASTIC = "TORCHELASTIC_"
+_NEAR = 8
+"""How many callers up Lightning is found, behind torch and `os`."""
 
 
-class Watch:
-    """What was noticed so far."""
+class RankReads:
+    """Whether a rank's variables were read so far in this process; it is watched from now on."""
 
     def __init__(self) -> None:
-        self.read = False
-        self.importers: List[str] = []  # third-party modules that read such a variable as they were imported
+        self.seen = False
+        self._watch = environment_reads.Watch(self._on_read)
+        self._watch.install()
 
-    def notice(self, frame: Optional[FrameType]) -> None:
-        importer = third_party_import(frame)
-        if importer is None:
-            self.read = True
-        elif importer not in self.importers:
-            self.importers.append(importer)
-
-
-def install() -> Watch:
-    """Watches this process from now on."""
-    watch = Watch()
-    try:
-        _watch_environ(watch)
-        _watch_programs(watch)
-    except Exception:
-        # An interpreter that keeps its environment elsewhere: better no warning than a wrong one.
-        watch.read = True
-    return watch
-
-
-def _watch_environ(watch: Watch) -> None:
-    # The dictionary below os.environ and os.environb, and not their class, is replaced: `os.environ["X"]`
-    # turns its KeyError into one of its own, so that no traceback ever shows a frame of ours.
-    class Watched(dict[bytes, bytes]):
-        def __getitem__(self, key: bytes) -> bytes:
-            if key in NAMES and not watch.read:
-                try:
-                    watch.notice(sys._getframe(1))
-                except Exception:
-                    watch.read = True
-            elif key == b"MASTER_PORT":
-                rendezvous_wait.before_answer(sys._getframe(1), self)
-            elif key == single_rank.ASKED:
-                single_rank.before_answer(sys._getframe(1), self)
-            return dict.__getitem__(self, key)
-
-    _set_data(Watched(os.environ._data))  # type: ignore[attr-defined]
-
-
-def _set_data(data: Dict[bytes, bytes]) -> None:
-    os.environ._data = data  # type: ignore[attr-defined]
-    os.environb._data = data  # type: ignore[attr-defined]
-
-
-def _watch_programs(watch: Watch) -> None:
-    # An audit hook would see more, but it makes every `id()` and `open()` of the script seven times dearer.
-    # os.exec* needs no watching: after it nobody writes a report, and none means unknown.
-    import _posixsubprocess
-
-    _note_calls(watch, _posixsubprocess, "fork_exec")
-    _note_calls(watch, os, "system")
-    subprocess = sys.modules.get("subprocess")
-    if hasattr(subprocess, "_fork_exec"):
-        _note_calls(watch, subprocess, "_fork_exec")
-
-
-def _note_calls(watch: Watch, module: Any, name: str) -> None:
-    # Any: the modules are reached by attribute, as a patch of theirs must be.
-    original: Callable[..., object] = getattr(module, name)
-
-    def noting(*args: object, **options: object) -> object:
+    def _on_read(self, name: str, frame: FrameType) -> None:
         try:
-            watch.notice(sys._getframe(1))
-            if watch.read:
-                setattr(module, name, original)
+            if name in _RANK or (name == "PATH" and _starts_program(frame)):
+                self.seen = self.seen or environment_reads.third_party_import(frame) is None
+            elif name == "MASTER_PORT":
+                rendezvous_wait.before_answer(frame, self._watch.unseen("RANK", "MASTER_ADDR", "MASTER_PORT"))
+            elif name == _LAUNCHED and _is_lightning(frame):
+                if self._watch.unseen("WORLD_SIZE") != {"WORLD_SIZE": "1"}:
+                    return
+                for gone in [key for key in os.environ if key in _OF_TORCHRUN or key.startswith(_ELASTIC)]:
+                    del os.environ[gone]
         except Exception:
-            watch.read = True
-        return original(*args, **options)
-
-    noting.__name__ = noting.__qualname__ = name
-    noting.__doc__ = original.__doc__
-    setattr(module, name, noting)
+            # Better no advice than a wrong one; the script is answered as it would be without us.
+            self.seen = True
 
 
-def third_party_import(frame: Optional[FrameType]) -> Optional[str]:
-    """The innermost third-party module that is being imported in this call stack, if any."""
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "<module>" and any(site in code.co_filename for site in SITE):
-            name = str(frame.f_globals.get("__name__"))
-            # `python -m tool` runs a third-party module, it does not import it.
-            if name != "__main__":
-                return name
+def _starts_program(frame: FrameType) -> bool:
+    """Whether PATH is read by `os.get_exec_path`, which `subprocess` asks where a program is."""
+    caller = frame.f_back  # behind the method `get` of mappings
+    return caller is not None and caller.f_code is os.get_exec_path.__code__
+
+
+def _is_lightning(frame: Optional[FrameType]) -> bool:
+    for _ in range(_NEAR):
+        if frame is None:
+            return False
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in _LIGHTNING:
+            return True
         frame = frame.f_back
-    return None
+    return False

@@ -1,8 +1,8 @@
-"""How do ranks meet without losing half a second: a rank that is early waits for its master to listen.
+"""Makes a rank that is early wait for its master to listen, so that ranks meet without losing half a second.
 
-Torch's store refuses to wait quietly. A rank that finds nobody listening at the master's port tries again
+Torch's store refuses to wait quietly. A rank that finds nothing listening at the master's port tries again
 after a quarter to three quarters of a second, which is longer than a warm start and its first all-reduce
-together. So when torch itself asks for that port in order to connect, it is answered once somebody listens.
+together. So when torch itself asks for that port in order to connect, it is answered once something listens.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _PATIENCE = 30.0
 _FIRST, _LONGEST = 0.001, 0.02
 
 
-def before_answer(frame: Optional[FrameType], variables: Mapping[bytes, bytes]) -> None:
+def before_answer(frame: Optional[FrameType], variables: Mapping[str, str]) -> None:
     """Waits if it is torch that asks, on behalf of a rank that has to connect to a master on this machine."""
     try:
         if _is_torch(frame) and _has_to_connect(variables):
-            await_listener(int(variables[b"MASTER_PORT"]))
+            await_listener(int(variables["MASTER_PORT"]))
     except Exception:
         return  # It was only to be quicker.
 
 
 def await_listener(port: int) -> None:
-    """Returns once somebody on this machine listens at the port, or when waiting has become pointless."""
+    """Returns once a process of this machine listens at the port, or when waiting has become pointless."""
     import time
 
     end = time.monotonic() + _PATIENCE
@@ -43,7 +43,7 @@ def await_listener(port: int) -> None:
 
 
 def is_heard(port: int) -> Optional[bool]:
-    """Whether somebody listens at a port of this machine; None where nobody tells."""
+    """Whether a process listens at a port of this machine; None where the system does not tell."""
     suffix = f":{port:04X}"
     known = None
     for table in _TABLES:
@@ -70,6 +70,6 @@ def _is_torch(frame: Optional[FrameType]) -> bool:
     return False
 
 
-def _has_to_connect(variables: Mapping[bytes, bytes]) -> bool:
-    here = variables.get(b"MASTER_ADDR") in (b"127.0.0.1", b"localhost")
-    return here and variables.get(b"RANK") != b"0"
+def _has_to_connect(variables: Mapping[str, str]) -> bool:
+    here = variables.get("MASTER_ADDR") in ("127.0.0.1", "localhost")
+    return here and variables.get("RANK") != "0"

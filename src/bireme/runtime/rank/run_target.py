@@ -1,4 +1,4 @@
-"""How does a target run just as `python [-m] TARGET args...` would run it.
+"""Runs a target just as `python [-m] TARGET args...` would run it.
 
 The interpreter is already up, with a program of ours as its `__main__`. The script gets a `__main__` of its
 own, so that pickles, multiprocessing and tracebacks find what they expect. What cannot be done alike from the
@@ -11,12 +11,11 @@ import builtins
 import os
 import sys
 
-from . import fault_handler, rank_report
+from . import environment_reads, fault_handler, rank_report
 
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, FrozenSet, List, NoReturn, Optional, Sequence
+    from typing import Any, FrozenSet, List, NoReturn, Optional, Sequence, Set
 
 ZIP = "BIREME_RUNTIME_ZIP"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -39,14 +38,14 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
         _execute(list(argv), report)
     except SystemExit as error:
         if report is not None and error.code not in (None, 0):
-            error.__traceback__ = _without_us(error.__traceback__)
+            _without_us(error)
             report.failed(error)
         raise
     except BaseException as error:
         failure = error
     if failure is None:
         return
-    failure.__traceback__ = _without_us(failure.__traceback__)
+    _without_us(failure)
     if report is not None:
         report.failed(failure)
     _show(failure)
@@ -144,11 +143,26 @@ def _hand_over(argv: List[str]) -> NoReturn:
     os.execv(sys.executable, [name, *argv])
 
 
-def _without_us(trace: Optional[TracebackType]) -> Optional[TracebackType]:
-    ours = _without_us.__code__.co_filename
-    while trace is not None and trace.tb_frame.f_code.co_filename == ours:
-        trace = trace.tb_next
-    return trace
+def _without_us(error: BaseException) -> None:
+    """Takes our frames out of the tracebacks of an error and of those that led to it."""
+    ours = (_without_us.__code__.co_filename, environment_reads.__file__)
+    waiting: List[Optional[BaseException]] = [error]
+    seen: Set[int] = set()
+    while waiting:
+        shown = waiting.pop()
+        if shown is None or id(shown) in seen:
+            continue
+        seen.add(id(shown))
+        waiting += [shown.__cause__, shown.__context__]
+        trace = shown.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename in ours:
+            trace = trace.tb_next
+        shown.__traceback__ = trace
+        while trace is not None:
+            # A variable that is not set is missed in the watched `os.environ`, deep inside the script.
+            while trace.tb_next is not None and trace.tb_next.tb_frame.f_code.co_filename in ours:
+                trace.tb_next = trace.tb_next.tb_next
+            trace = trace.tb_next
 
 
 def _show(error: BaseException) -> None:
@@ -166,7 +180,8 @@ def _show(error: BaseException) -> None:
     except SystemExit:
         raise
     except BaseException as second:
-        second.__traceback__, second.__context__ = _without_us(second.__traceback__), None
+        second.__context__ = None
+        _without_us(second)
         sys.stderr.write("Error in sys.excepthook:\n")
         sys.__excepthook__(type(second), second, second.__traceback__)
         sys.stderr.write("\nOriginal exception was:\n")

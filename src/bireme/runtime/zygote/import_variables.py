@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections import deque
 from collections.abc import ItemsView
 from types import FrameType
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple, Union
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from .. import wire
-from ..rank import rank_reads
+from ..rank import environment_reads
 
 # What an environment says of each name, as a checksum; None where it has no such variable.
 Digests = Dict[str, Optional[str]]
 
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_STANDARD = (os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen")
+# The standard library, and this runtime.
+_NOT_THIRD = (
+    os.path.dirname(os.path.abspath(os.__file__)) + os.sep,
+    "<frozen",
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+)
 _VIEWS = ItemsView.__iter__.__code__.co_filename
-# What a rank gets of its own, or anew with each attempt: no zygote can have it, so nobody may ask at import.
+# What a rank gets of its own, or anew with each attempt: no zygote can have it, so none may ask at import.
 RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 
 
@@ -40,20 +43,21 @@ class Reads:
         self._walker: object = None
 
     def read(self, name: str, frame: FrameType) -> None:
-        if _is_view(frame):
-            return
+        if frame.f_code.co_filename == _VIEWS and frame.f_code.co_name == "__iter__":
+            return  # by items() or values(), which ask for each value as they come to its name
         if self._walked and self._walked[0] == name and _call(frame) == self._walker:
             self._walked.popleft()
             return
         self._walked.clear()
         if name in RANK:
-            asker = rank_reads.third_party_import(frame) or ""
+            asker = environment_reads.third_party_import(frame) or ""
             if asker not in self.askers:
                 self.askers.append(asker)
         elif not wire.is_set_later(name):
             self.names.add(name)
 
-    def begin_walk(self, caller: FrameType) -> None:
+    def walk(self, caller: FrameType, names: Iterator[Any]) -> Iterator[Any]:
+        """Follows a walk through all names. Any: text or bytes."""
         frame: Optional[FrameType] = caller
         while frame is not None and frame.f_code.co_filename == _VIEWS:
             frame = frame.f_back
@@ -61,12 +65,18 @@ class Reads:
         self._walked.clear()
         while frame is not None:
             name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-            if name and _is_third_party(frame.f_code.co_filename):
+            path = frame.f_code.co_filename
+            if name and (
+                any(site in path for site in environment_reads.SITE) or not path.startswith(_NOT_THIRD)
+            ):
                 self.prefixes.add(name.upper() + "_")
             frame = frame.f_back
+        return self._followed(names)
 
-    def walk(self, name: str) -> None:
-        self._walked.append(name)
+    def _followed(self, names: Iterator[Any]) -> Iterator[Any]:
+        for name in names:
+            self._walked.append(os.fsdecode(name))
+            yield name
 
     def relevant(self, env: Mapping[str, str]) -> Digests:
         """What an environment says of all that was read; equal for two that agree in it."""
@@ -78,62 +88,27 @@ class Reads:
 
     def differing(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> List[str]:
         """The names of what was read in which two environments differ."""
-        one, other = self.relevant(ours), self.relevant(theirs)
-        return sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
+        left, right = self.relevant(ours), self.relevant(theirs)
+        return sorted(name for name in {*left, *right} if left.get(name) != right.get(name))
 
 
 class Noting:
-    """Notes reads of os.environ and os.environb for as long as it is entered; both stay the same objects."""
+    """Notes reads of the environment for as long as it is entered."""
 
     def __init__(self) -> None:
-        self.reads = Reads()
-        self._plain: List[Tuple[Any, Any]] = []  # Any: the private class of os.environ
+        self._reads = Reads()
+        self._watch = environment_reads.Watch(self._reads.read, self._reads.walk)
 
     def __enter__(self) -> Reads:
-        for mapping in (os.environ, getattr(os, "environb", None)):
-            if mapping is not None:
-                self._plain.append((mapping, type(mapping)))
-                mapping.__class__ = _noting_class(type(mapping), self.reads)
-        return self.reads
+        self._watch.install()
+        return self._reads
 
     def __exit__(self, *_: object) -> None:
-        for mapping, plain in self._plain:
-            mapping.__class__ = plain
-
-
-# Any: the class that os.environ happens to have in this version of Python.
-def _noting_class(plain: Any, reads: Reads) -> Any:
-    class Environment(plain):  # type: ignore[misc]
-        def __getitem__(self, key: Union[str, bytes]) -> Any:
-            reads.read(os.fsdecode(key), sys._getframe(1))
-            return plain.__getitem__(self, key)
-
-        def __iter__(self) -> Iterator[Any]:
-            reads.begin_walk(sys._getframe(1))
-            return _walk(plain.__iter__(self), reads)
-
-    return Environment
-
-
-def _walk(names: Iterator[Any], reads: Reads) -> Iterator[Any]:
-    for name in names:
-        reads.walk(os.fsdecode(name))
-        yield name
-
-
-def _is_view(frame: FrameType) -> bool:
-    """Whether a read is made by items() or values(), which ask for each value as they come to its name."""
-    return frame.f_code.co_filename == _VIEWS and frame.f_code.co_name == "__iter__"
+        self._watch.remove()
 
 
 def _call(frame: FrameType) -> Tuple[int, int]:
     return id(frame), frame.f_lasti
-
-
-def _is_third_party(path: str) -> bool:
-    if any(site in path for site in rank_reads.SITE):
-        return True
-    return not path.startswith((*_STANDARD, _OURS))
 
 
 def _digest(value: Optional[str]) -> Optional[str]:
