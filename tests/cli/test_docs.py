@@ -115,7 +115,7 @@ def test_every_field_of_json_is_documented(type: type[msgspec.Struct]) -> None:
 
 
 def test_every_method_of_the_client_is_documented() -> None:
-    shared = {"scene", "origin", "start", "checked", "watch"}
+    shared = {"prepare", "prepare_script", "start", "checked", "watch"}
     methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
 
     assert {name for name in methods - shared if f"| `{name}(" not in SDK} == set()

@@ -32,13 +32,13 @@ def refused(folder: Path, reason: str, message: str) -> errors.BiremeError:
     """Starts a job, which the cluster refuses by 409."""
     server = ApiServer()
     server.refusals["POST", "/jobs"] = 409, reason, message
-    ordered = submissions.of_manifest(MANIFEST, RunOptions(), Invocation(folder, {}))
+    batch = submissions.of_manifest(MANIFEST, RunOptions(), Invocation(folder, {}))
 
     async def story() -> errors.BiremeError:
         async with serving(server.answer) as access:
             place = ClusterPlace(Session(access), cluster_submission.Home(folder, {}), Where())
             with pytest.raises(errors.BiremeError) as caught:
-                await asyncio.to_thread(place.start, ordered)
+                await asyncio.to_thread(place.start, batch)
             return caught.value
 
     return run(story())

@@ -1,4 +1,4 @@
-"""What the user gives becomes orders that lack nothing."""
+"""What the user gives becomes submissions that lack nothing."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from bireme.sdk.submissions import Invocation, RunOptions, Script, SubmissionBat
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Invocation:
+def invocation(tmp_path: Path) -> Invocation:
     (tmp_path / "train.py").write_text("")
     return Invocation(tmp_path, {"PATH": "/bin"})
 
 
-def _of_text(text: str, scene: Invocation, name: str = "") -> SubmissionBatch:
-    return submissions.of_documents(manifest_sources.of_text(text), RunOptions(), scene, name)
+def _of_text(text: str, invocation: Invocation, name: str = "") -> SubmissionBatch:
+    return submissions.of_documents(manifest_sources.documents([text]), RunOptions(), invocation, name)
 
 
-def test_a_script_becomes_a_gang_that_runs_where_the_user_stands(scene: Invocation) -> None:
-    script = Script(path="train.py", args=("--lr", "0.1"), workers=2, env={"A": "b"})
+def test_a_script_becomes_a_gang_that_runs_where_the_user_stands(invocation: Invocation) -> None:
+    script = Script(path="train.py", args=("--lr", "0.1"), workers=2)
 
-    (order,) = submissions.of_script(script, RunOptions(), scene).orders
+    (submission,) = submissions.of_script(script, RunOptions(env={"A": "b"}), invocation).submissions
 
-    assert order.job.total == 2
-    assert order.supplies.cwd == str(scene.cwd)
-    assert order.job.roles[0].container.command == ("python", "train.py", "--lr", "0.1")
-    assert [(one.name, one.value) for one in order.job.roles[0].container.env] == [("A", "b")]
-    assert order.environ == {"PATH": "/bin"}
+    assert submission.job.total == 2
+    assert submission.cwd == str(invocation.cwd)
+    assert submission.job.roles[0].container.command == ("python", "train.py", "--lr", "0.1")
+    assert [(one.name, one.value) for one in submission.job.roles[0].container.env] == [("A", "b")]
+    assert submission.environ == {"PATH": "/bin"}
 
 
 @pytest.mark.parametrize(
@@ -56,24 +56,24 @@ def test_a_module_gives_its_last_word() -> None:
 
 
 def test_relative_paths_are_meant_from_where_the_user_stands_even_for_a_manifest_elsewhere(
-    scene: Invocation,
+    invocation: Invocation,
 ) -> None:
-    (scene.cwd / "sub").mkdir()
-    (scene.cwd / "sub" / "job.yaml").write_text("script: train.py\nname: mnist\n")
-    documents = manifest_sources.documents([str(scene.cwd / "sub" / "job.yaml")], lambda _: b"")
+    (invocation.cwd / "sub").mkdir()
+    (invocation.cwd / "sub" / "job.yaml").write_text("script: train.py\nname: mnist\n")
+    documents = manifest_sources.documents([str(invocation.cwd / "sub" / "job.yaml")], lambda _: b"")
 
-    given = RunOptions(maps={"/opt": "src"}, volumes={"claim": "data"}, python="bin/python")
-    (order,) = submissions.of_documents(documents, given, scene).orders
+    options = RunOptions(maps={"/opt": "src"}, volumes={"claim": "data"}, python="bin/python")
+    (submission,) = submissions.of_documents(documents, options, invocation).submissions
 
-    assert order.supplies.cwd == str(scene.cwd / "sub")
-    assert order.supplies.maps == {"/opt": str(scene.cwd / "src")}
-    assert order.supplies.volumes == {"claim": str(scene.cwd / "data")}
-    assert order.supplies.python == str(scene.cwd / "bin/python")
+    assert submission.cwd == str(invocation.cwd / "sub")
+    assert submission.options.maps == {"/opt": str(invocation.cwd / "src")}
+    assert submission.options.volumes == {"claim": str(invocation.cwd / "data")}
+    assert submission.options.python == str(invocation.cwd / "bin/python")
 
 
-def test_a_generated_name_gets_its_letters_and_a_given_one_is_kept(scene: Invocation) -> None:
-    (short,) = _of_text("script: train.py\nworkers: 1\n", scene).orders
-    (named,) = _of_text("script: train.py\nname: mnist\n", scene).orders
+def test_a_generated_name_gets_its_letters_and_a_given_one_is_kept(invocation: Invocation) -> None:
+    (short,) = _of_text("script: train.py\nworkers: 1\n", invocation).submissions
+    (named,) = _of_text("script: train.py\nname: mnist\n", invocation).submissions
 
     assert short.job.name.startswith("train-")
     assert len(short.job.name) == len("train-k3xq")
@@ -81,41 +81,41 @@ def test_a_generated_name_gets_its_letters_and_a_given_one_is_kept(scene: Invoca
     assert named.job.name == "mnist"
 
 
-def test_another_name_is_checked_like_the_first(scene: Invocation) -> None:
+def test_another_name_is_checked_like_the_first(invocation: Invocation) -> None:
     text = "script: train.py\nname: mnist\n"
 
-    (order,) = _of_text(text, scene, "other").orders
+    (submission,) = _of_text(text, invocation, "other").submissions
 
-    assert order.job.name == "other"
+    assert submission.job.name == "other"
     with pytest.raises(errors.BadInput, match="names have a-z, 0-9 and -; try not-a-name"):
-        _of_text(text, scene, "Not_A_Name")
+        _of_text(text, invocation, "Not_A_Name")
 
 
-def test_one_name_for_several_jobs_is_refused(scene: Invocation) -> None:
+def test_one_name_for_several_jobs_is_refused(invocation: Invocation) -> None:
     text = "script: train.py\nname: a\n---\nscript: train.py\nname: b\n"
 
     with pytest.raises(errors.BadInput, match="there are 2 in the manifest"):
-        _of_text(text, scene, "other")
+        _of_text(text, invocation, "other")
 
 
-def test_two_jobs_of_one_name_are_refused(scene: Invocation) -> None:
+def test_two_jobs_of_one_name_are_refused(invocation: Invocation) -> None:
     text = "script: train.py\nname: a\n---\nscript: train.py\nname: a\nkind: JAXJob\n"
 
     with pytest.raises(errors.BadInput, match="two jobs named a"):
-        _of_text(text, scene)
+        _of_text(text, invocation)
 
 
-def test_secrets_keep_their_bytes(scene: Invocation) -> None:
+def test_secrets_keep_their_bytes(invocation: Invocation) -> None:
     text = (
         "script: train.py\nname: a\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {k: /w==}\n"
     )
 
-    (order,) = _of_text(text, scene).orders
+    (submission,) = _of_text(text, invocation).submissions
 
-    assert order.references.secrets == {"s": {"k": b"\xff"}}
+    assert submission.references.secrets == {"s": {"k": b"\xff"}}
 
 
-def test_standard_input_is_read_once(scene: Invocation) -> None:
+def test_standard_input_is_read_once(invocation: Invocation) -> None:
     asked: list[int] = []
 
     def read(size: int) -> bytes:
@@ -128,12 +128,12 @@ def test_standard_input_is_read_once(scene: Invocation) -> None:
         manifest_sources.documents(["-", "-"], read)
 
 
-def test_a_manifest_is_rendered_so_that_it_can_be_read_again(scene: Invocation) -> None:
+def test_a_manifest_is_rendered_so_that_it_can_be_read_again(invocation: Invocation) -> None:
     rendered = submissions.rendered(
-        _of_text("script: train.py\nname: a\n---\nscript: train.py\nname: b\n", scene)
+        _of_text("script: train.py\nname: a\n---\nscript: train.py\nname: b\n", invocation)
     )
 
-    assert [one.job.name for one in _of_text(rendered, scene).orders] == ["a", "b"]
+    assert [one.job.name for one in _of_text(rendered, invocation).submissions] == ["a", "b"]
 
 
 def _metadata(manifest: dict[str, object]) -> dict[str, object]:

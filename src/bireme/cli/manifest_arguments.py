@@ -9,8 +9,6 @@ from typing import NamedTuple
 import click
 
 from bireme import errors
-from bireme.manifest.problems import Complaints
-from bireme.sdk import manifest_sources, submissions
 from bireme.sdk.client import Client
 from bireme.sdk.submissions import RunOptions, SubmissionBatch
 
@@ -28,16 +26,16 @@ more = click.argument("more", nargs=-1, metavar="[FILE...]")
 class Read(NamedTuple):
     """What was found in manifests, and what is wrong with the others."""
 
-    ordered: SubmissionBatch
+    batch: SubmissionBatch
     refused: tuple[errors.BadManifest, ...]
 
 
-def ordered(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> SubmissionBatch:
+def batch(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> SubmissionBatch:
     """Reads manifests; all complaints come at once."""
     found = read(client, files, more)
     if found.refused:
         raise together(found.refused)
-    return found.ordered
+    return found.batch
 
 
 def read(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Read:
@@ -49,20 +47,14 @@ def read(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> Read:
     refused: list[errors.BadManifest] = []
     for file in chosen:
         try:
-            complaints = Complaints()
-            documents = manifest_sources.documents(
-                [file], lambda size: sys.stdin.buffer.read(size), complaints
-            )
-            found.append(
-                submissions.of_documents(documents, RunOptions(), client.scene(), complaints=complaints)
-            )
+            found.append(client.prepare([file], RunOptions(), stdin=lambda size: sys.stdin.buffer.read(size)))
         except errors.BadManifest as error:
             refused.append(error)
     every = SubmissionBatch(
-        orders=tuple(order for one in found for order in one.orders),
-        read=tuple(read for one in found for read in one.read),
-        warnings=tuple(warning for one in found for warning in one.warnings),
-        beside=tuple(each for one in found for each in one.beside),
+        submissions=tuple(submission for batch in found for submission in batch.submissions),
+        read=tuple(read for batch in found for read in batch.read),
+        warnings=tuple(warning for batch in found for warning in batch.warnings),
+        beside=tuple(beside for batch in found for beside in batch.beside),
     )
     return Read(every, tuple(refused))
 

@@ -1,4 +1,4 @@
-"""What do `--env`, `--map`, `--volume` and `--command` say: pairs and words, checked."""
+"""Reads what `--env`, `--map`, `--volume` and `--command` say: pairs and words, checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 
 from bireme import errors
-from bireme.sdk.submissions import RunOptions
 
 
 def environment(written: Sequence[str]) -> dict[str, str]:
@@ -38,7 +37,7 @@ def maps(written: Sequence[str]) -> dict[str, str]:
             )
         if not os.path.exists(source):
             raise errors.BadInput(f"--map {one}: there is no {source}", hint="the path here comes second")
-        found[target] = os.path.abspath(source)
+        found[target] = source
     return found
 
 
@@ -49,7 +48,7 @@ def volumes(written: Sequence[str]) -> dict[str, str]:
         claim, folder = _pair("--volume", one, "--volume claim=./data")
         if not os.path.isdir(folder):
             raise errors.BadInput(f"--volume {one}: there is no folder {folder}", hint=f"mkdir -p {folder}")
-        found[claim] = os.path.abspath(folder)
+        found[claim] = folder
     return found
 
 
@@ -64,19 +63,6 @@ def words(command: str | None) -> tuple[str, ...]:
     if not split:
         raise errors.BadInput("--command is empty", hint='--command "python train.py"')
     return split
-
-
-def given(
-    *, env: Sequence[str], map: Sequence[str], volume: Sequence[str], command: str | None, python: str | None
-) -> RunOptions:
-    """All of them together."""
-    return RunOptions(
-        environment=environment(env),
-        maps=maps(map),
-        volumes=volumes(volume),
-        command=words(command),
-        python=python or "",
-    )
 
 
 def _pair(option: str, written: str, example: str) -> tuple[str, str]:

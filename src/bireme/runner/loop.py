@@ -94,7 +94,9 @@ async def _serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: R
     room = DiskRoom(run.path, clock)
     disk_reserve.keep(run.path)
     try:
-        launch = await room.until(lambda: WarmLauncher(run.home, place, clock, warm=run.context().warm))
+        launch = await room.until(
+            lambda: WarmLauncher(run.home, place, clock, warm=run.context().options.warm)
+        )
         async with asyncio.TaskGroup() as tasks, launch as launcher:
             backend = LocalBackend(
                 run, place, ledger, launcher, Cgroups.find(), tasks, changed.set, room, clock, chance

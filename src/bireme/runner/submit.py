@@ -13,7 +13,6 @@ from bireme import errors, kinds
 from bireme.backends.local import processes, run_environment
 from bireme.backends.local.preflight import fit, gpus, missing, overrides, provenance, python_finder
 from bireme.backends.local.preflight.missing import Around, Refusal
-from bireme.backends.local.preflight.overrides import Overrides
 from bireme.backends.local.warm import zygote_pool
 from bireme.core.machine import admission
 from bireme.core.replicas import wiring
@@ -23,7 +22,7 @@ from bireme.runner import guard
 from bireme.runs import directory, machine
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
-from bireme.runs.run_files import Desired, ReferencedValues, RunContext
+from bireme.runs.run_files import Desired, ReferencedValues, RunContext, RunOptions
 
 LINGER = 30.0
 """Seconds that replicas may outlive a success here: a parameter server never ends by itself."""
@@ -36,16 +35,13 @@ class Submission(Struct, frozen=True, kw_only=True):
     job: Job
     manifest: dict[str, object]
     references: ReferencedValues = ReferencedValues()
-    supplies: Overrides = Overrides()
+    options: RunOptions = RunOptions()
+    """With absolute paths."""
+    cwd: str = "."
+    """The folder that the job runs in, and that its own relative paths are meant from."""
     environ: Mapping[str, str] = {}
     script: str = ""
     """The script, where no manifest names an image."""
-    fits: bool = False
-    """Shrink the job to this machine instead of refusing it."""
-    detached: bool = False
-    warm: bool = True
-    stdin: bool = False
-    """The job's one rank reads what this process could read: a pipe or a file, not a terminal."""
 
 
 class Submitted(Struct, frozen=True):
@@ -54,22 +50,23 @@ class Submitted(Struct, frozen=True):
     """What a person should know: what is not used here, what was changed, what is capped."""
 
 
-def check(home: Path, order: Submission) -> tuple[Job, tuple[str, ...]]:
+def check(home: Path, submission: Submission) -> tuple[Job, tuple[str, ...]]:
     """Make the job one that this machine can run, or raise all that stands in the way; nothing is started."""
-    given = order.supplies
-    zygote_pool.check_limit(order.environ)
-    job = overrides.applied(order.job, given)
+    options = submission.options
+    zygote_pool.check_limit(submission.environ)
+    job = overrides.applied(submission.job, options)
     notes: list[str] = []
-    interpreter = python_finder.find(order.environ, given.python)
+    interpreter = python_finder.find(submission.environ, options.python)
     around = Around(
-        supplies=given,
-        references=run_environment.references(order.references),
-        path=python_finder.search_path(order.environ, interpreter),
+        overrides=options,
+        cwd=submission.cwd,
+        references=run_environment.references(submission.references),
+        path=python_finder.search_path(submission.environ, interpreter),
         claims=run_environment.claims(home),
         python=interpreter,
     )
     capacity = gpus.capacity()
-    if order.fits:
+    if options.fits:
         job, changes = fit.shrunk(job, capacity)
         notes += changes
     lacking = missing.refusals(job, around)
@@ -77,12 +74,12 @@ def check(home: Path, order: Submission) -> tuple[Job, tuple[str, ...]]:
     if lacking:
         raise _lacks(job, [*_empty(job, around), *lacking], impossible)
     if impossible:
-        raise _no_room(order, impossible, _empty(job, around))
+        raise _no_room(submission, impossible, _empty(job, around))
     capped = admission.capped(capacity, _demands(job))[1]
     if capped:
         notes.append(capped)
     images = overrides.images(job)
-    if images and not order.script:
+    if images and not submission.script:
         notes.append(_image_note(images))
     for claim, folder in missing.empty_claims(job, around).items():
         flags = " ".join(missing.volume_flags(claim, job, around))
@@ -122,31 +119,26 @@ def lack_now(run: RunDirectory, job: Job, now: float) -> str:
     return ledger.lack(run.id, _demands(job), now)
 
 
-def submit(home: Path, order: Submission, uid: str, now: float) -> Submitted:
+def submit(home: Path, submission: Submission, uid: str, now: float) -> Submitted:
     """Check the job, create its run, and start its runner."""
-    job, notes = check(home, order)
+    job, notes = check(home, submission)
     policy = job.policy
     if policy.linger is None:
-        policy = replace(policy, linger=_linger(order.job))
+        policy = replace(policy, linger=_linger(submission.job))
     job = replace(job, uid=uid, policy=policy)
-    given = order.supplies
-    folder = Path(given.cwd).absolute()
+    folder = Path(submission.cwd).absolute()
     context = RunContext(
         cwd=str(folder),
-        python=python_finder.find(order.environ, given.python),
+        python=python_finder.find(submission.environ, submission.options.python),
         machine=machine.this_machine(),
         created=now,
-        environment=processes.without_marks(order.environ),
-        maps={target: str(Path(folder, source).absolute()) for target, source in given.maps.items()},
-        volumes={name: str(Path(folder, source).absolute()) for name, source in given.volumes.items()},
-        command=given.command,
-        references=order.references,
+        environment=processes.without_marks(submission.environ),
+        options=submission.options,
+        references=submission.references,
         code=provenance.hashes(folder, job),
-        detached=order.detached,
-        warm=order.warm,
     )
-    run, lock = directory.create(home, Desired(job, order.manifest), context)
-    guard.start(run, lock, stdin=order.stdin)
+    run, lock = directory.create(home, Desired(job, submission.manifest), context)
+    guard.start(run, lock, stdin=submission.options.stdin)
     return Submitted(run, notes)
 
 
@@ -192,12 +184,12 @@ def _supplied_by(what: str, flags: Iterable[tuple[str, ...]], by_hand: Iterable[
     return error
 
 
-def _no_room(order: Submission, impossible: str, lacking: list[Refusal]) -> errors.NoRoom:
-    what = f"{order.job.kind} {order.job.name} can never fit on this machine: it {impossible}"
+def _no_room(submission: Submission, impossible: str, lacking: list[Refusal]) -> errors.NoRoom:
+    what = f"{submission.job.kind} {submission.job.name} can never fit on this machine: it {impossible}"
     error = errors.NoRoom(
         "\n".join([what, *map(str, lacking)]), hint="ask for less, or let `--fit` shrink it to this machine"
     )
-    if not order.script:
+    if not submission.script:
         error.flags = (*(word for one in lacking for word in one.flags), "--fit")
         error.by_hand = tuple(dict.fromkeys(one.hint for one in lacking if one.hint and not one.flags))
     return error

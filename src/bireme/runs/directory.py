@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from bireme import errors
 from bireme.core import suspend
@@ -18,7 +19,16 @@ from bireme.model.decisions import Event
 from bireme.model.decode_errors import DAMAGED
 from bireme.model.status import Status
 from bireme.runs.journal import Journal
-from bireme.runs.run_files import Desired, RecordedEvent, RunContext, RunId, is_name, is_number, parse_run
+from bireme.runs.run_files import (
+    Desired,
+    RecordedEvent,
+    RunContext,
+    RunId,
+    RunOptions,
+    is_name,
+    is_number,
+    parse_run,
+)
 from bireme.runs.storage import disk_reserve, files, locks
 from bireme.runs.storage.locks import FileLock
 from bireme.runs.wake import Wake, make_wake, send_wake
@@ -104,7 +114,11 @@ class RunDirectory:
         files.replace(self.path / "status.json", msgspec.json.encode(status))
 
     def context(self) -> RunContext:
-        return self._read("context.json", RunContext)
+        context = self._read("context.json", RunContext)
+        if context.format == 1:
+            # Its options stand flat among the other fields, so the same file reads as them.
+            return replace(context, options=self._read("context.json", RunOptions))
+        return context
 
     def append_events(self, events: Iterable[Event], now: float) -> None:
         recorded = [RecordedEvent(now, one.type, one.reason, one.message) for one in events]

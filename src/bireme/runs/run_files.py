@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -79,7 +80,45 @@ class ReferencedValues(Struct, frozen=True, omit_defaults=True):
     secrets: dict[str, dict[str, bytes]] = {}
 
     def __repr__(self) -> str:
-        return f"References({len(self.config_maps)} config maps, {len(self.secrets)} secrets)"
+        return f"ReferencedValues({len(self.config_maps)} config maps, {len(self.secrets)} secrets)"
+
+
+class Overrides(Struct, frozen=True, kw_only=True):
+    """What the user supplies on top of the manifest, in place of an image and a cluster."""
+
+    env: Mapping[str, str] = {}
+    """`--env`: variables of every container."""
+    maps: Mapping[str, str] = {}
+    """`--map`: paths of the image, and the paths here that supply them."""
+    volumes: Mapping[str, str] = {}
+    """`--volume`: claim names, and the folders that supply them."""
+    command: tuple[str, ...] = ()
+    """`--command`: what the image's entrypoint would have run."""
+    python: str = ""
+    """`--python`: the interpreter; an empty text leaves it to the active environment."""
+    image: str = ""
+    """`--image`: of every container, in a cluster."""
+
+    def __repr__(self) -> str:
+        # Variables hold passwords and keys, so they are never shown.
+        return f"{type(self).__name__}(env=<{len(self.env)} variables>, maps={self.maps!r})"
+
+
+class RunOptions(Overrides, frozen=True, kw_only=True):
+    """How a job is started; it goes unchanged from the caller through the submission into the run's files."""
+
+    fits: bool = False
+    """Shrink the job to this machine instead of rejecting it."""
+    detached: bool = False
+    """The job outlives the terminal that it was started from."""
+    warm: bool = True
+    """Ranks may be forked from a warm interpreter."""
+    stdin: bool = False
+    """Pass on the standard input of this process, a pipe or a file, to the job's only rank."""
+    terminal: str = ""
+    """The terminal that the job's only rank may read, for `input()` and `breakpoint()`."""
+    continues: str = ""
+    """`--from`: the job or folder, `NAME@STEP` one of its steps, whose checkpoint the job starts from."""
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
@@ -91,22 +130,11 @@ class RunContext(Struct, frozen=True, kw_only=True):
     machine: Machine
     created: float
     environment: dict[str, str] = {}
-    maps: dict[str, str] = {}
-    """`--map`: paths of the image, and the folders that supply them."""
-    volumes: dict[str, str] = {}
-    """`--volume`: claim names, and the folders that supply them."""
-    command: tuple[str, ...] = ()
-    """`--command`: what the image's entrypoint would have run."""
+    options: RunOptions = RunOptions()
     references: ReferencedValues = ReferencedValues()
     code: CodeRecord = CodeRecord()
-    detached: bool = False
-    """The job outlives the terminal that it was started from."""
-    terminal: bool = False
-    """The user's code has the terminal, for `breakpoint()`."""
-    warm: bool = True
-    """Ranks may be forked from a warm interpreter."""
-    format: int = 1
-    """The version of these files."""
+    format: int = 2
+    """The version of these files. In version 1 the fields of `options` stood beside the others."""
 
     def is_of(self, machine: Machine) -> bool:
         """Says whether the run belongs to this machine, even if its host name changed since."""
@@ -115,7 +143,7 @@ class RunContext(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         # Environments hold passwords and keys, so they are never shown.
         return (
-            f"Context(cwd={self.cwd!r}, python={self.python!r}, machine={self.machine!r}, "
+            f"RunContext(cwd={self.cwd!r}, python={self.python!r}, machine={self.machine!r}, "
             f"environment=<{len(self.environment)} variables>)"
         )
 

@@ -135,11 +135,11 @@ class JobBackend(Protocol):
 
     @property
     def backend(self) -> Backend: ...
-    def start(self, ordered: SubmissionBatch) -> tuple[Started, ...]:
-        """Starts orders, all of them or, if one cannot run there, none."""
+    def start(self, batch: SubmissionBatch) -> tuple[Started, ...]:
+        """Starts every job of a batch or, if one cannot run there, none."""
 
-    def checked(self, ordered: SubmissionBatch) -> CheckView:
-        """Says what stands in the way of running orders there; starts nothing."""
+    def checked(self, batch: SubmissionBatch) -> CheckView:
+        """Says what stands in the way of running the jobs there; starts nothing."""
 
     def jobs(self, all: bool) -> tuple[JobSummary, ...]: ...
     def find(self, name: str) -> Found:

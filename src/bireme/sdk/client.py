@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from bireme import errors
 from bireme.core.machine.retention import Limits
@@ -18,8 +20,7 @@ from bireme.runs.home import home as home_of
 from bireme.runs.logs.log_reader import LogLine, LogSelection
 from bireme.runs.run_checkpoints import Checkpoint
 from bireme.sdk import settings, submissions
-from bireme.sdk.backends import Backend, Following, Found, Started, Where
-from bireme.sdk.local import checkpoint_names as origins
+from bireme.sdk.backends import Backend, Following, Found, Where
 from bireme.sdk.local import prune, run_follower
 from bireme.sdk.lookup import Places
 from bireme.sdk.submissions import Invocation, RunOptions, Script, SubmissionBatch
@@ -27,6 +28,8 @@ from bireme.sdk.views import CheckView, JobSummary, JobView, RankStack
 
 _LOOK_EVERY = 0.05
 
+Manifest = str | Path | Mapping[str, object]
+"""A path, a text of several lines, or plain data."""
 Since = float | datetime | timedelta | None
 """A time in seconds since 1970, a date, or how long ago."""
 
@@ -184,39 +187,63 @@ class Client:
             cpu=cpu,
             memory=memory,
             retries=retries,
-            env={**(env or {}), **self.origin(continues)},
         )
-        given = RunOptions(python=python, warm=warm, detached=True, image=image)
-        return self.start(submissions.of_script(asked, given, self.scene()))[0]
+        options = RunOptions(
+            env=env or {}, python=python, warm=warm, detached=True, image=image, continues=continues
+        )
+        return self.start(self.prepare_script(asked, options))[0]
 
     def submit(
-        self, manifest: str | Path | Mapping[str, object], given: RunOptions | None = None, *, name: str = ""
+        self, manifest: Manifest, options: RunOptions | None = None, *, name: str = ""
     ) -> tuple[JobHandle, ...]:
         """Starts every job of a manifest: a path, a text of several lines, or plain data."""
-        return self.start(self._read(manifest, given or RunOptions(detached=True), name))
+        return self.start(self.prepare([manifest], options or RunOptions(detached=True), name))
 
-    def start(self, ordered: SubmissionBatch) -> tuple[JobHandle, ...]:
-        """Starts orders, all of them or, if one cannot run there, none."""
+    def prepare_script(self, script: Script, options: RunOptions) -> SubmissionBatch:
+        """What `start` takes for a script; nothing is started yet."""
+        return submissions.of_script(script, self._with_origin(options), self._invocation())
+
+    def prepare(
+        self,
+        manifests: Sequence[Manifest],
+        options: RunOptions,
+        name: str = "",
+        stdin: Callable[[int], bytes] | None = None,
+    ) -> SubmissionBatch:
+        """What `start` takes for manifests; a name replaces that of the only job.
+
+        `stdin` reads at most so many bytes of what the path `-` stands for.
+        """
+        from bireme.sdk import manifest_sources  # here, because it imports YAML, and a script needs none
+
+        options, invocation = self._with_origin(options), self._invocation()
+        if len(manifests) == 1 and isinstance(manifests[0], Mapping):
+            return submissions.of_manifest(manifests[0], options, invocation, name)
+        complaints = Complaints()
+        texts = [one for one in manifests if not isinstance(one, Mapping)]
+        documents = manifest_sources.documents(texts, stdin, complaints)
+        return submissions.of_documents(documents, options, invocation, name, complaints)
+
+    def start(self, batch: SubmissionBatch) -> tuple[JobHandle, ...]:
+        """Starts every job of a batch or, if one cannot run there, none."""
         is_here = self.places.backend is Backend.LOCAL
         # Read before: a mistake in the settings is no reason to start a job and then complain.
         limits = settings.limits(self.home, self._environ) if is_here else Limits()
-        started = tuple(_handle(one) for one in self.places.chosen().start(ordered))
+        started = tuple(JobHandle(one.found, one.notes) for one in self.places.chosen().start(batch))
         if started and (said := prune.swept(self.home, limits, time.time())):
             started[0].notes = (*started[0].notes, said)
         return started
 
-    def check(
-        self, manifest: str | Path | Mapping[str, object], given: RunOptions | None = None
-    ) -> CheckView:
+    def check(self, manifest: Manifest, options: RunOptions | None = None) -> CheckView:
         """Says whether a manifest is valid, and what stands in the way of running it; starts nothing."""
-        return self.checked(self._read(manifest, given or RunOptions(), ""))
+        return self.checked(self.prepare([manifest], options or RunOptions()))
 
-    def checked(self, ordered: SubmissionBatch) -> CheckView:
-        return self.places.chosen().checked(ordered)
+    def checked(self, batch: SubmissionBatch) -> CheckView:
+        return self.places.chosen().checked(batch)
 
-    def render(self, manifest: str | Path | Mapping[str, object]) -> str:
+    def render(self, manifest: Manifest) -> str:
         """The manifest in full, as YAML: defaults filled in, the short form as the job that it means."""
-        return submissions.rendered(self._read(manifest, RunOptions(), ""))
+        return submissions.rendered(self.prepare([manifest], RunOptions()))
 
     # Looking
 
@@ -291,37 +318,22 @@ class Client:
         """Carries on the jobs of this machine whose runner died, and returns their ids."""
         return self.places.local.revive()
 
-    # Shared with the command line
+    def _with_origin(self, options: RunOptions) -> RunOptions:
+        """The options with the variable that names the checkpoint which a script starts from, if any."""
+        if not options.continues:
+            return options
+        from bireme.sdk.local import checkpoint_names  # here, because it loads the checkpoint modules
 
-    def origin(self, continues: str) -> dict[str, str]:
-        """The variable that makes a script go on from another run; none if there is none to go on from."""
-        return {origins.VARIABLE: origins.origin(self.places, continues)} if continues else {}
+        origin = checkpoint_names.origin(self.places, options.continues)
+        return replace(options, env={**options.env, checkpoint_names.VARIABLE: origin})
 
-    def scene(self) -> Invocation:
+    def _invocation(self) -> Invocation:
         try:
             return Invocation(Path.cwd(), self._environ)
         except FileNotFoundError:
             raise errors.BadInput(
                 "the folder that this was started in does not exist any more", hint="cd to one that does"
             ) from None
-
-    def _read(
-        self, manifest: str | Path | Mapping[str, object], given: RunOptions, name: str
-    ) -> SubmissionBatch:
-        from bireme.manifest.text import source
-
-        if isinstance(manifest, Mapping):
-            return submissions.of_manifest(manifest, given, self.scene(), name)
-        complaints = Complaints()
-        if isinstance(manifest, str) and "\n" in manifest:
-            documents = source.read_text(manifest, "<text>")
-        else:
-            documents = source.read_path(Path(manifest), complaints)
-        return submissions.of_documents(documents, given, self.scene(), name, complaints)
-
-
-def _handle(started: Started) -> JobHandle:
-    return JobHandle(started.found, started.notes)
 
 
 def _moment(since: Since) -> float | None:

@@ -1,5 +1,7 @@
-"""Which manifests are meant: files, folders, standard input, texts. Apart, because reading YAML takes a while
-to import, and a script needs none."""
+"""Reads manifests: files, folders, standard input, texts.
+
+Apart, because reading YAML takes a while to import, and a script needs none.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,23 @@ STDIN = "-"
 
 
 def documents(
-    files: Sequence[str], stdin: Callable[[int], bytes], complaints: Complaints | None = None
+    manifests: Sequence[str | Path],
+    stdin: Callable[[int], bytes] | None = None,
+    complaints: Complaints | None = None,
 ) -> list[Document]:
-    """Reads files and folders in the order given; `-` is standard input, asked for so many bytes.
+    """Reads files, folders and texts of several lines in the order given.
 
-    What is wrong with one of them is raised, or added to complaints.
+    `-` is standard input, asked for so many bytes. What is wrong with a file is raised, or
+    added to complaints.
     """
-    if files.count(STDIN) > 1:
+    if manifests.count(STDIN) > 1:
         raise errors.BadInput("standard input can be read only once", hint="give `-f -` once")
     found: list[Document] = []
-    for file in files:
-        if file == STDIN:
+    for manifest in manifests:
+        if manifest == STDIN and stdin is not None:
             found += source.read_text(stdin(source.MOST_BYTES + 1), "<stdin>")
+        elif isinstance(manifest, str) and "\n" in manifest:
+            found += source.read_text(manifest, "<text>")
         else:
-            found += source.read_path(Path(file), complaints)
+            found += source.read_path(Path(manifest), complaints)
     return found
-
-
-def of_text(text: str) -> list[Document]:
-    return source.read_text(text, "<text>")

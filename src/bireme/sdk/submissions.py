@@ -1,4 +1,4 @@
-"""What is to be run: a script or manifests, and what the user supplies with them, made into orders."""
+"""Makes submissions of what is to be run: a script or manifests, with the user's options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors
-from bireme.backends.local.preflight.overrides import Overrides
 from bireme.core.scripts import interpreters
 from bireme.core.scripts.interpreters import Launch
 from bireme.manifest import name_rules, read, short_form
@@ -23,10 +22,13 @@ from bireme.manifest.text.nodes import Document
 from bireme.model.job import Kind
 from bireme.runner.submit import Submission
 from bireme.runs.run_files import ReferencedValues
+from bireme.runs.run_files import RunOptions as RunOptions
 
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 """No vowels, so that no word comes out; nothing that looks like something else."""
 _LONGEST_STEM = 40
+TERMINAL = "BIREME_TERMINAL"
+"""Tells a rank which terminal it may read."""
 _ONLY_HERE = ("is not a job, so it is left alone", "only a cluster acts on this")
 
 
@@ -43,40 +45,22 @@ class Script(Struct, frozen=True, kw_only=True):
     cpu: str = ""
     memory: str = ""
     retries: int = short_form.RETRIES
-    env: Mapping[str, str] = {}
-
-
-class RunOptions(Struct, frozen=True, kw_only=True):
-    """What goes with any job; relative paths are meant from the current folder."""
-
-    environment: Mapping[str, str] = {}
-    maps: Mapping[str, str] = {}
-    volumes: Mapping[str, str] = {}
-    command: tuple[str, ...] = ()
-    python: str = ""
-    fits: bool = False
-    detached: bool = False
-    warm: bool = True
-    stdin: bool = False
-    """Pass on the standard input of this process, which is no terminal, to the one rank."""
-    image: str = ""
-    """Of every container, in a cluster."""
 
 
 class Invocation(Struct, frozen=True):
-    """Where the user stands."""
+    """Where the user stands; relative paths of options are meant from there."""
 
     cwd: Path
     environ: Mapping[str, str]
 
 
 class SubmissionBatch(Struct, frozen=True):
-    """Orders that are ready to be submitted, and what is odd about them."""
+    """What is ready to be submitted, and what is odd about it."""
 
-    orders: tuple[Submission, ...]
+    submissions: tuple[Submission, ...]
     read: tuple[ReadJob, ...]
     warnings: tuple[str, ...] = ()
-    given: RunOptions = RunOptions()
+    options: RunOptions = RunOptions()
     beside: tuple[dict[str, Any], ...] = ()  # Any: JSON has no better type
     """What stands beside the jobs in their files; a cluster gets it too."""
 
@@ -86,12 +70,12 @@ class SubmissionBatch(Struct, frozen=True):
         return tuple(one for one in self.warnings if not one.endswith(_ONLY_HERE))
 
 
-def of_script(script: Script, given: RunOptions, scene: Invocation) -> SubmissionBatch:
-    """Makes the order of a script; refuses one that is not there."""
+def of_script(script: Script, options: RunOptions, invocation: Invocation) -> SubmissionBatch:
+    """Makes the submission of a script; rejects one that is not there."""
     launch = Launch()
     if not script.is_module:
-        _look_for(script.path, scene.cwd)
-        launch = launch_of(scene.cwd / script.path, script.path)
+        _look_for(script.path, invocation.cwd)
+        launch = launch_of(invocation.cwd / script.path, script.path)
         if launch.wrong:
             raise errors.BadInput(launch.wrong, hint=launch.hint)
     words = ("-m", script.path) if script.is_module else (script.path,)
@@ -103,38 +87,39 @@ def of_script(script: Script, given: RunOptions, scene: Invocation) -> Submissio
         gpu=script.gpu,
         cpu=script.cpu,
         memory=script.memory,
-        env=script.env,
+        env=options.env,
         retries=script.retries,
         launch=launch,
     )
     reading = read.from_manifest(manifest, script=short_form.called(script.path, launch))
-    return _ordered(reading, given, scene)
+    # The variables of a script stand in its manifest, where `bireme render` and `show` find them.
+    return _batch(reading, replace(options, env={}), invocation)
 
 
 def of_documents(
     documents: Sequence[Document],
-    given: RunOptions,
-    scene: Invocation,
+    options: RunOptions,
+    invocation: Invocation,
     name: str = "",
     complaints: Complaints | None = None,
 ) -> SubmissionBatch:
-    """Makes the orders of manifests; a name replaces that of the only job.
+    """Makes the submissions of manifests; a name replaces that of the only job.
 
     `complaints` are those about files that could not be read.
     """
     reading = read.read(
-        documents, lambda file, path: launch_of(_folder(file, scene.cwd) / path, path), complaints
+        documents, lambda file, path: launch_of(_folder(file, invocation.cwd) / path, path), complaints
     )
-    ordered = _ordered(_renamed(reading, name) if name else reading, given, scene)
-    return replace(ordered, beside=tuple(_beside(documents)))
+    batch = _batch(_renamed(reading, name) if name else reading, options, invocation)
+    return replace(batch, beside=tuple(_beside(documents)))
 
 
 def of_manifest(
-    manifest: Mapping[str, object], given: RunOptions, scene: Invocation, name: str = ""
+    manifest: Mapping[str, object], options: RunOptions, invocation: Invocation, name: str = ""
 ) -> SubmissionBatch:
-    """Makes the order of a manifest that is plain data."""
+    """Makes the submission of a manifest that is plain data."""
     reading = read.from_manifest(manifest)
-    return _ordered(_renamed(reading, name) if name else reading, given, scene)
+    return _batch(_renamed(reading, name) if name else reading, options, invocation)
 
 
 def launch_of(file: Path, shown: str) -> Launch:
@@ -149,18 +134,18 @@ def launch_of(file: Path, shown: str) -> Launch:
     return interpreters.by_content(shown, head, is_executable=os.access(file, os.X_OK))
 
 
-def rendered(ordered: SubmissionBatch) -> str:
+def rendered(batch: SubmissionBatch) -> str:
     """The manifests in full, as YAML, with a line of dashes between two."""
     from bireme.manifest import rendering  # here, because it imports YAML
 
-    return "---\n".join(rendering.render(one) for one in ordered.read)
+    return "---\n".join(rendering.render(one) for one in batch.read)
 
 
-def completed(ordered: SubmissionBatch) -> list[dict[str, Any]]:  # Any: JSON has no better type
+def completed(batch: SubmissionBatch) -> list[dict[str, Any]]:  # Any: JSON has no better type
     """The same as plain data."""
     from bireme.manifest import rendering  # here, because it imports YAML
 
-    return [rendering.complete(one) for one in ordered.read]
+    return [rendering.complete(one) for one in batch.read]
 
 
 def name_of(path: str, *, is_module: bool = False) -> str:
@@ -191,21 +176,37 @@ def _look_for(path: str, cwd: Path) -> None:
     raise errors.BadInput(f"there is no script {path} in {cwd}", hint=hint)
 
 
-def _ordered(reading: Reading, given: RunOptions, scene: Invocation) -> SubmissionBatch:
+def _batch(reading: Reading, options: RunOptions, invocation: Invocation) -> SubmissionBatch:
     slips = [one for one in reading.warnings if one.is_slip]
     if slips:
         # The reader only warns, because what a cluster holds must be readable. A person can still mend it.
         others = [one for one in reading.warnings if not one.is_slip]
         raise errors.BadManifest.of([replace(one, warning=False) for one in slips], warnings=others)
-    _refuse_root(given.maps)
+    options = _absolute(options, invocation.cwd)
     jobs = tuple(_named(one) for one in reading.jobs)
     _refuse_twins(jobs)
-    references = _kept(reading)
+    references = ReferencedValues(
+        _as_bytes(reading.references.config_maps), _as_bytes(reading.references.secrets)
+    )
+    environ = invocation.environ
+    if options.terminal:
+        environ = {**environ, TERMINAL: options.terminal}
     return SubmissionBatch(
-        orders=tuple(_order(one, references, given, scene) for one in jobs),
+        submissions=tuple(
+            Submission(
+                job=job.job,
+                manifest=job.manifest,
+                references=references,
+                options=options,
+                cwd=str(_folder(job.file, invocation.cwd)),
+                environ=environ,
+                script=job.script or job.module or "",
+            )
+            for job in jobs
+        ),
         read=jobs,
         warnings=tuple(str(one) for one in reading.warnings),
-        given=given,
+        options=options,
     )
 
 
@@ -223,42 +224,28 @@ def _beside(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
                 yield one
 
 
-def _kept(reading: Reading) -> ReferencedValues:
-    """What a run keeps of the ConfigMaps and Secrets beside its job: their exact bytes."""
-    found = reading.references
-    return ReferencedValues(_as_bytes(found.config_maps), _as_bytes(found.secrets))
+def _absolute(options: RunOptions, cwd: Path) -> RunOptions:
+    """The options as any later shell may use them. Here alone are paths made absolute."""
+    for target, source in options.maps.items():
+        if not os.path.normpath(target).strip("/"):
+            raise errors.BadInput(
+                f"--map {target}={source}: the root of an image cannot be mapped as a whole",
+                hint="map a folder or a file of it: --map /train.py=./train.py",
+            )
+    return replace(
+        options,
+        maps={target: os.path.normpath(cwd / source) for target, source in options.maps.items()},
+        volumes={claim: os.path.normpath(cwd / folder) for claim, folder in options.volumes.items()},
+        python=str(cwd / options.python) if "/" in options.python else options.python,
+    )
 
 
 def _as_bytes(objects: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, bytes]]:
+    """The exact bytes of ConfigMaps and Secrets, which a run keeps."""
     return {
         name: {key: value.encode("utf-8", "surrogateescape") for key, value in values.items()}
         for name, values in objects.items()
     }
-
-
-def _order(
-    read_job: ReadJob, references: ReferencedValues, given: RunOptions, scene: Invocation
-) -> Submission:
-    here = scene.cwd
-    return Submission(
-        job=read_job.job,
-        manifest=read_job.manifest,
-        references=references,
-        supplies=Overrides(
-            environment=given.environment,
-            maps={target: str(here / source) for target, source in given.maps.items()},
-            volumes={name: str(here / source) for name, source in given.volumes.items()},
-            command=given.command,
-            python=str(here / given.python) if "/" in given.python else given.python,
-            cwd=str(_folder(read_job.file, here)),
-        ),
-        environ=scene.environ,
-        script=read_job.script or read_job.module or "",
-        fits=given.fits,
-        detached=given.detached,
-        warm=given.warm,
-        stdin=given.stdin,
-    )
 
 
 def _folder(file: str, cwd: Path) -> Path:
@@ -293,15 +280,6 @@ def _called(read_job: ReadJob, name: str) -> ReadJob:
         {**read_job.manifest, "metadata": metadata}, file=read_job.file, script=read_job.script
     )
     return replace(again.jobs[0], line=read_job.line, module=read_job.module)
-
-
-def _refuse_root(maps: Mapping[str, str]) -> None:
-    for target, source in maps.items():
-        if not os.path.normpath(target).strip("/"):
-            raise errors.BadInput(
-                f"--map {target}={source}: the root of an image cannot be mapped as a whole",
-                hint="map a folder or a file of it: --map /train.py=./train.py",
-            )
 
 
 def _refuse_twins(jobs: Sequence[ReadJob]) -> None:

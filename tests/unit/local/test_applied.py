@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bireme.backends.kubernetes.submit import code_mounts
 from bireme.backends.local.preflight import overrides
-from bireme.backends.local.preflight.overrides import Overrides
 from bireme.core.replicas import container_env
+from bireme.runs.run_files import Overrides
 from tests.unit.manifest import samples
 
 ENV = """
@@ -20,7 +20,7 @@ FACTS = container_env.Facts(name="", namespace="", uid="", ip="", node="")
 def test_env_does_not_break_variables_that_refer_to_the_one_it_replaces() -> None:
     job = samples.job_of(samples.with_container(ENV))
 
-    changed = overrides.applied(job, Overrides(environment={"A": "2", "NEW": "$(A)"}))
+    changed = overrides.applied(job, Overrides(env={"A": "2", "NEW": "$(A)"}))
 
     values = container_env.environment(changed.roles[0].container, FACTS, {}, {})
     assert (values["A"], values["B"], values["C"]) == ("2", "2/b", "$(A)/c")

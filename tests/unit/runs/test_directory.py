@@ -413,3 +413,16 @@ def test_a_run_is_active_until_it_has_ended(tmp_path: Path, status: Status, acti
 
     assert run.is_active() is active
     assert run.status().phase in Phase
+
+
+def test_the_options_of_a_run_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    run, _ = make_run(tmp_path)
+    stored = msgspec.json.decode((run.path / "context.json").read_bytes())
+    del stored["options"]
+    earlier = {"maps": {"/opt": "/src"}, "volumes": {"data": "/mnist"}, "command": ["run"], "warm": False}
+    (run.path / "context.json").write_bytes(msgspec.json.encode({**stored, **earlier, "format": 1}))
+
+    options = run.context().options
+
+    assert (options.maps, options.volumes) == ({"/opt": "/src"}, {"data": "/mnist"})
+    assert (options.command, options.warm, options.env) == (("run",), False, {})

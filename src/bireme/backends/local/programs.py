@@ -24,6 +24,7 @@ from bireme.model.pods import (
     RefFiles,
     Volume,
 )
+from bireme.runs.run_files import Overrides
 
 LOOPBACK = "127.0.0.1"
 
@@ -46,10 +47,7 @@ class RunEnvironment(Struct, frozen=True):
     references: container_env.References
     claims: Path
     """Where persistent volume claims live that no flag names."""
-    volumes: Mapping[str, str] = {}
-    """Claim name to folder, from `--volume`."""
-    maps: Mapping[str, str] = {}
-    """Path of the image to path of this machine, from `--map`."""
+    overrides: Overrides = Overrides()
     crowded: bool = False
     """Whether replicas share the machine, so that each must keep to its cpus."""
     mounts_work: bool = False
@@ -93,7 +91,7 @@ def compose(
     files = site.folder / "files"
     if files.is_dir():
         mounts += [(str(one), f"/etc/{one.name}", True) for one in (files / "etc").iterdir()]
-    mapped = [(source, target, False) for target, source in site.maps.items()]
+    mapped = [(source, target, False) for target, source in site.overrides.maps.items()]
     if site.mounts_work:
         mounts = mapped + mounts
     else:
@@ -119,7 +117,7 @@ def volume_folder(site: RunEnvironment, placed: Allocation, volume: Volume) -> P
         case HostPath(path):
             return Path(path)
         case Claim(name):
-            folder = Path(site.volumes[name]) if name in site.volumes else _within(site.claims, name)
+            folder = Path(site.overrides.volumes.get(name) or _within(site.claims, name))
             folder.mkdir(parents=True, exist_ok=True)
             return folder
         case EmptyDir() | OtherVolume():

@@ -25,8 +25,7 @@ def of(run: RunDirectory) -> RunEnvironment:
         python=context.python,
         references=references(context.references),
         claims=claims(run.home),
-        volumes=context.volumes,
-        maps=context.maps,
+        overrides=context.options,
         crowded=job.total > 1,
         mounts_work=_asks_for_mounts(job, context) and linux.mounts_work(),
     )
@@ -52,4 +51,4 @@ def _asks_for_mounts(job: Job, context: RunContext) -> bool:
     mounted = any(
         one.mounts for role in job.roles for one in (*role.pod.containers, *role.pod.init_containers)
     )
-    return mounted or bool(context.maps) or job.kind is Kind.MPI
+    return mounted or bool(context.options.maps) or job.kind is Kind.MPI

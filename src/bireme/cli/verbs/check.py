@@ -57,8 +57,8 @@ def _looked(
             found = manifest_arguments.read(client, files, others)
             refused = found.refused
             view = replace(view, warnings=tuple(str(one) for each in found.refused for one in each.warnings))
-            if found.ordered.orders:
-                checked = client.checked(found.ordered)
+            if found.batch.submissions:
+                checked = client.checked(found.batch)
                 view = replace(checked, warnings=(*view.warnings, *checked.warnings))
         view = replace(view, scripts=tuple(map(_files_of, scripts)))
     except errors.BiremeError as error:

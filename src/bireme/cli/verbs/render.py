@@ -19,7 +19,7 @@ from bireme.sdk.views import ManifestList
 @as_json
 def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> None:
     """Prints manifests with their defaults filled in; a short form becomes the job that it means."""
-    found = manifest_arguments.ordered(Client(), files, more)
+    found = manifest_arguments.batch(Client(), files, more)
     for warning in found.warnings:
         say(f"warning: {warning}")
     if as_json:

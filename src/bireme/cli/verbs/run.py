@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
 from bireme import errors
 from bireme.cli import backend_options, override_options, script_options, terminal
 from bireme.cli.invocation import as_json, opened, print_json, say
 from bireme.cli.run_end import conclude
-from bireme.manifest.problems import Complaints
-from bireme.sdk import submissions
 from bireme.sdk.backends import VARIABLE, Backend
-from bireme.sdk.client import JobHandle
-from bireme.sdk.submissions import Invocation, Script, SubmissionBatch
+from bireme.sdk.client import Client, JobHandle
+from bireme.sdk.submissions import RunOptions, Script, SubmissionBatch
 from bireme.sdk.views import JobViews
 
 _WORDS = "bireme.cli.verbs.run.words"
@@ -129,12 +126,26 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     alone = not asked.files and (asked.workers or 1) == 1
     reads = is_here and alone and not asked.detach
     at_terminal = reads and here.stdin
-    scene = _with_terminal(client.scene()) if at_terminal else client.scene()
-    ordered = _ordered(asked, scene, client.origin(asked.continues or ""), stdin=reads and not here.stdin)
-    for warning in ordered.warnings if is_here else ordered.warnings_in_a_cluster:
+    options = RunOptions(
+        env=override_options.environment(asked.env),
+        maps=override_options.maps(asked.map),
+        volumes=override_options.volumes(asked.volume),
+        command=override_options.words(asked.command),
+        python=asked.python or "",
+        image=asked.image or "",
+        fits=asked.fit,
+        detached=asked.detach,
+        warm=not asked.cold,
+        stdin=reads and not here.stdin,
+        # A single rank may read what its user types: `input()`, `breakpoint()`.
+        terminal=terminal.terminal_name() if at_terminal else "",
+        continues=asked.continues or "",
+    )
+    batch = _prepared(client, asked, options)
+    for warning in batch.warnings if is_here else batch.warnings_in_a_cluster:
         say(f"warning: {warning}")
     try:
-        handles = client.start(ordered)
+        handles = client.start(batch)
     except errors.BiremeError as error:
         _add_command(error)
         raise
@@ -169,33 +180,11 @@ def _refuse_cluster_words() -> None:
         )
 
 
-def _ordered(asked: Asked, scene: Invocation, origin: dict[str, str], *, stdin: bool) -> SubmissionBatch:
-    given = override_options.given(
-        env=asked.env, map=asked.map, volume=asked.volume, command=asked.command, python=asked.python
-    )
-    given = replace(
-        given,
-        environment={**given.environment, **origin},
-        fits=asked.fit,
-        detached=asked.detach,
-        warm=not asked.cold,
-        stdin=stdin,
-        image=asked.image or "",
-    )
-    if asked.files:
-        _refuse_script_words(asked)
-        from bireme.sdk import manifest_sources  # here, because it imports YAML
-
-        complaints = Complaints()
-        documents = manifest_sources.documents(
-            asked.files, lambda size: sys.stdin.buffer.read(size), complaints
-        )
-        return submissions.of_documents(documents, given, scene, asked.name or "", complaints)
-    script = _script(asked)
-    # The variables of a script stand in its manifest, where `bireme render` and `show` find them.
-    return submissions.of_script(
-        replace(script, env=given.environment), replace(given, environment={}), scene
-    )
+def _prepared(client: Client, asked: Asked, options: RunOptions) -> SubmissionBatch:
+    if not asked.files:
+        return client.prepare_script(_script(asked), options)
+    _refuse_script_words(asked)
+    return client.prepare(asked.files, options, asked.name or "", lambda size: sys.stdin.buffer.read(size))
 
 
 def _script(asked: Asked) -> Script:
@@ -236,12 +225,6 @@ def _refuse_script_words(asked: Asked) -> None:
             )
     if asked.is_module:
         raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
-
-
-def _with_terminal(scene: Invocation) -> Invocation:
-    """Lets a single rank read what its user types: `input()`, `breakpoint()`."""
-    name = terminal.terminal_name()
-    return Invocation(scene.cwd, {**scene.environ, "BIREME_TERMINAL": name}) if name else scene
 
 
 def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:

@@ -93,17 +93,17 @@ class ClusterPlace:
             )
         return self._job(found[0], plain if not kind else f"{kind}/{plain}")
 
-    def start(self, ordered: SubmissionBatch) -> tuple[Started, ...]:
-        bodies = cluster_submission.bodies(ordered, self.namespace, self._chosen, self._home)
-        return self.session.ask(lambda api: self._start(api, ordered, bodies))
+    def start(self, batch: SubmissionBatch) -> tuple[Started, ...]:
+        bodies = cluster_submission.bodies(batch, self.namespace, self._chosen, self._home)
+        return self.session.ask(lambda api: self._start(api, batch, bodies))
 
-    def checked(self, ordered: SubmissionBatch) -> CheckView:
+    def checked(self, batch: SubmissionBatch) -> CheckView:
         """Lets the API server say what it thinks of each job; only what is not valid is an error."""
         found = []
-        for number, read in enumerate(ordered.read):
-            alone = SubmissionBatch((ordered.orders[number],), (read,), given=ordered.given)
+        for number, read in enumerate(batch.read):
+            alone = SubmissionBatch((batch.submissions[number],), (read,), options=batch.options)
             found.append(self._checked(alone))
-        return CheckView(jobs=tuple(found), warnings=ordered.warnings_in_a_cluster)
+        return CheckView(jobs=tuple(found), warnings=batch.warnings_in_a_cluster)
 
     # Inside the event loop
 
@@ -129,14 +129,12 @@ class ClusterPlace:
         ]
         return [cluster_views.summary(one) for one in await cluster_progress.all_measured(api, found)]
 
-    async def _start(
-        self, api: Api, ordered: SubmissionBatch, bodies: tuple[Body, ...]
-    ) -> tuple[Started, ...]:
+    async def _start(self, api: Api, batch: SubmissionBatch, bodies: tuple[Body, ...]) -> tuple[Started, ...]:
         if len(bodies) > 1:
             # All or none: what one of them is refused for shall not leave the others behind.
             for body in bodies:
                 await job_client.create(api, body.manifest, dry_run=True)
-        applied = [await job_client.apply(api, one, self.namespace) for one in ordered.beside]
+        applied = [await job_client.apply(api, one, self.namespace) for one in batch.beside]
         notes = (f"applied {', '.join(applied)}",) if applied else ()
         kinds = {str(body.manifest["kind"]) for body in bodies}
         found = await operators.find(api, await self._kinds(api), kinds, self.namespace)
@@ -171,11 +169,11 @@ class ClusterPlace:
         await job_client.own_maps(api, made, maps)
         return made
 
-    def _checked(self, ordered: SubmissionBatch) -> CheckedJob:
-        (read,), (order,) = ordered.read, ordered.orders
+    def _checked(self, batch: SubmissionBatch) -> CheckedJob:
+        (read,), (submission,) = batch.read, batch.submissions
         here, notes = "", list[str]()
         try:
-            (body,) = cluster_submission.bodies(ordered, self.namespace, self._chosen, self._home)
+            (body,) = cluster_submission.bodies(batch, self.namespace, self._chosen, self._home)
             notes += body.notes
             self.session.ask(lambda api: job_client.create(api, body.manifest, dry_run=True))
         except errors.BadManifest as error:
@@ -185,11 +183,11 @@ class ClusterPlace:
         except errors.BadInput as error:
             here = str(error)
         return CheckedJob(
-            kind=str(order.job.kind),
-            name=order.job.name,
+            kind=str(submission.job.kind),
+            name=submission.job.name,
             file=read.file,
             line=read.line,
-            replicas={role.name: role.replicas for role in order.job.roles},
+            replicas={role.name: role.replicas for role in submission.job.roles},
             here=here,
             notes=tuple(notes),
         )

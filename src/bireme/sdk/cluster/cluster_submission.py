@@ -1,4 +1,4 @@
-"""What is sent to a cluster for an order: its manifest there, and the code of a script."""
+"""What is sent to a cluster for a submission: its manifest there, and the code of a script."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ class Body(Struct, frozen=True):
     """A job as it is sent, with the code that goes with it."""
 
     manifest: Manifest
-    order: Submission
     parcel: Parcel | None = None
     notes: tuple[str, ...] = ()
 
@@ -69,92 +68,95 @@ class Body(Struct, frozen=True):
         return str(self.manifest["metadata"]["name"])
 
 
-def bodies(ordered: SubmissionBatch, namespace: str, chosen: str, home: Home) -> tuple[Body, ...]:
-    """What is sent for each order. `chosen` is the namespace that the user named, if any."""
-    _refuse(ordered.given)
-    return tuple(_body(order, ordered.given, namespace, chosen, home) for order in ordered.orders)
+def bodies(batch: SubmissionBatch, namespace: str, chosen: str, home: Home) -> tuple[Body, ...]:
+    """What is sent for each submission. `chosen` is the namespace that the user named, if any."""
+    _refuse(batch.options)
+    return tuple(_body(submission, namespace, chosen, home) for submission in batch.submissions)
 
 
-def _refuse(given: RunOptions) -> None:
+def _refuse(options: RunOptions) -> None:
     for option, (what, hint) in _REFUSED.items():
-        if getattr(given, option):
+        if getattr(options, option):
             raise errors.BadInput(what, hint=hint)
 
 
-def _body(order: Submission, given: RunOptions, namespace: str, chosen: str, home: Home) -> Body:
-    manifest = _named(order, namespace, chosen)
-    if given.environment:
-        manifest = code_mounts.with_variables(manifest, dict(given.environment))
-    if not order.script:
-        return Body(code_mounts.with_image(manifest, given.image) if given.image else manifest, order)
-    manifest = code_mounts.with_image(manifest, _image(order, manifest, given, home))
-    folder = _folder(order, manifest)
+def _body(submission: Submission, namespace: str, chosen: str, home: Home) -> Body:
+    manifest = _named(submission, namespace, chosen)
+    options = submission.options
+    if options.env:
+        manifest = code_mounts.with_variables(manifest, dict(options.env))
+    if not submission.script:
+        return Body(code_mounts.with_image(manifest, options.image) if options.image else manifest)
+    manifest = code_mounts.with_image(manifest, _image(submission, manifest, home))
+    folder = _folder(submission, manifest)
     parcel = code_maps.packed(folder)
     manifest = code_mounts.with_code(
-        manifest, parcel, lambda word: folder.script if word == order.script else word
+        manifest, parcel, lambda word: folder.script if word == submission.script else word
     )
     # Two runs of one name must not take each other's checkpoints for their own.
-    manifest = code_mounts.with_run(manifest, f"{order.job.name}-{secrets.token_hex(4)}")
-    return Body(manifest, order, parcel, tuple(_notes(order, manifest, folder, parcel)))
+    manifest = code_mounts.with_run(manifest, f"{submission.job.name}-{secrets.token_hex(4)}")
+    return Body(manifest, parcel, tuple(_notes(submission, manifest, folder, parcel)))
 
 
-def _named(order: Submission, namespace: str, chosen: str) -> Manifest:
+def _named(submission: Submission, namespace: str, chosen: str) -> Manifest:
     """The manifest under the name and in the namespace that the job has."""
-    manifest = copy.deepcopy(order.manifest)
+    job, manifest = submission.job, copy.deepcopy(submission.manifest)
     metadata: Manifest = dict(manifest.get("metadata") or {})  # type: ignore[call-overload]
     written = metadata.get("namespace")
     if written and chosen and written != chosen:
         raise errors.BadInput(
-            f"{order.job.kind} {order.job.name} names the namespace {written}, and --namespace says {chosen}",
+            f"{job.kind} {job.name} names the namespace {written}, and --namespace says {chosen}",
             hint="leave one of them out",
         )
-    metadata |= {"name": order.job.name, "namespace": written or namespace}
+    metadata |= {"name": job.name, "namespace": written or namespace}
     metadata.pop("generateName", None)
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
         labels.SUBMISSION: secrets.token_hex(16),
     }
-    if order.job.kind is Kind.BATCH:
+    if job.kind is Kind.BATCH:
         # By this label `bireme ps` knows it among all other Jobs.
         metadata["labels"] = {**(metadata.get("labels") or {}), **code_maps.MANAGED}
     manifest.pop("status", None)
     return {**manifest, "metadata": metadata}
 
 
-def _image(order: Submission, manifest: Manifest, given: RunOptions, home: Home) -> str:
+def _image(submission: Submission, manifest: Manifest, home: Home) -> str:
     written = next((str(one.get("image") or "") for one in code_mounts.containers(manifest)), "")
-    if given.image:
-        return given.image
+    if submission.options.image:
+        return submission.options.image
     if written and not short_form.is_placeholder(written):
         return written
     found = images.configured(home.folder, home.environ)
     if not found:
-        raise images.missing(Path(order.supplies.cwd, order.script), home.environ)
+        raise images.missing(Path(submission.cwd, submission.script), home.environ)
     return found
 
 
-def _folder(order: Submission, manifest: Manifest) -> Folder:
-    cwd = Path(order.supplies.cwd)
+def _folder(submission: Submission, manifest: Manifest) -> Folder:
+    cwd = Path(submission.cwd)
     words = next((list(one.get("command") or ()) for one in code_mounts.containers(manifest)), [])
-    is_module = order.script in words and words[words.index(order.script) - 1] == "-m"
+    is_module = submission.script in words and words[words.index(submission.script) - 1] == "-m"
     if is_module:
-        return script_folder.of_module(order.script, cwd)
-    if not (cwd / order.script).exists():
-        raise errors.BadInput(f"there is no script {order.script} in {cwd}")
-    return script_folder.of_script(order.script, cwd)
+        return script_folder.of_module(submission.script, cwd)
+    if not (cwd / submission.script).exists():
+        raise errors.BadInput(f"there is no script {submission.script} in {cwd}")
+    return script_folder.of_script(submission.script, cwd)
 
 
-def _notes(order: Submission, manifest: Manifest, folder: Folder, parcel: Parcel) -> Iterator[str]:
+def _notes(submission: Submission, manifest: Manifest, folder: Folder, parcel: Parcel) -> Iterator[str]:
     installs = f"; {Path(folder.requirements).name} is installed at the start" if folder.requirements else ""
     count = f"{len(folder.files)} file{'' if len(folder.files) == 1 else 's'}"
     yield f"sent with the script: {count} of {folder.root} ({show_memory(parcel.size)} packed){installs}"
-    yield from script_files.sentences(folder, order.script)
-    cwd = Path(order.supplies.cwd)
-    words = next((list(one.get("command") or ()) for one in code_mounts.containers(dict(order.manifest))), [])
-    args = words[words.index(order.script) + 1 :] if order.script in words else []
-    found = local_paths.mentions(cwd / order.script, args, folder, cwd)
+    yield from script_files.sentences(folder, submission.script)
+    cwd = Path(submission.cwd)
+    words = next(
+        (list(one.get("command") or ()) for one in code_mounts.containers(dict(submission.manifest))), []
+    )
+    args = words[words.index(submission.script) + 1 :] if submission.script in words else []
+    found = local_paths.mentions(cwd / submission.script, args, folder, cwd)
     for one in found[:_MOST_MENTIONS]:
-        where = f"{order.script}:{one.line}" if one.line else "an argument"
+        where = f"{submission.script}:{one.line}" if one.line else "an argument"
         yield (
             f"{where} names {one.written}, which is on this machine and is not sent: "
             "put data into a volume or into object storage"

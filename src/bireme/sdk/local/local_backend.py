@@ -43,20 +43,20 @@ class LocalPlace:
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def start(self, ordered: SubmissionBatch) -> tuple[Started, ...]:
-        if ordered.given.image:
+    def start(self, batch: SubmissionBatch) -> tuple[Started, ...]:
+        if batch.options.image:
             raise errors.BadInput(
                 "an image is not used on this machine", hint="leave --image out, or add --on kubernetes"
             )
-        if len(ordered.orders) > 1:
-            self._check_all(ordered.orders)
-        return tuple(self._start(order) for order in ordered.orders)
+        if len(batch.submissions) > 1:
+            self._check_all(batch.submissions)
+        return tuple(self._start(submission) for submission in batch.submissions)
 
-    def checked(self, ordered: SubmissionBatch) -> CheckView:
-        pairs = zip(ordered.orders, ordered.read, strict=True)
+    def checked(self, batch: SubmissionBatch) -> CheckView:
+        pairs = zip(batch.submissions, batch.read, strict=True)
         return CheckView(
-            jobs=tuple(self._check(order, read.file, read.line) for order, read in pairs),
-            warnings=ordered.warnings,
+            jobs=tuple(self._check(submission, read.file, read.line) for submission, read in pairs),
+            warnings=batch.warnings,
         )
 
     def jobs(self, all: bool) -> tuple[JobSummary, ...]:
@@ -103,37 +103,37 @@ class LocalPlace:
         found = (_summary(RunDirectory(self._home, row.id), here) for row in rows)
         return tuple(one for one in found if one is not None)
 
-    def _start(self, order: Submission) -> Started:
-        submitted = submit.submit(self._home, order, secrets.token_hex(4), time.time())
+    def _start(self, submission: Submission) -> Started:
+        submitted = submit.submit(self._home, submission, secrets.token_hex(4), time.time())
         return Started(LocalJob(submitted.run), submitted.notes)
 
-    def _check_all(self, orders: Sequence[Submission]) -> None:
+    def _check_all(self, submissions: Sequence[Submission]) -> None:
         """Raises what stands in the way of several jobs; what they lack is asked for at once."""
         lacking: list[errors.BiremeError] = []
-        for order in orders:
-            self._refuse_active(order.job.name)
+        for submission in submissions:
+            self._refuse_active(submission.job.name)
             try:
-                submit.check(self._home, order)
+                submit.check(self._home, submission)
             except errors.BiremeError as error:
                 lacking.append(error)
         if lacking:
             raise submit.together(lacking)
 
-    def _check(self, order: Submission, file: str, line: int) -> CheckedJob:
+    def _check(self, submission: Submission, file: str, line: int) -> CheckedJob:
         here = ""
         flags: tuple[str, ...] = ()
         by_hand: tuple[str, ...] = ()
         notes: tuple[str, ...] = ()
         try:
-            _, notes = submit.check(self._home, order)
+            _, notes = submit.check(self._home, submission)
         except errors.BiremeError as error:
             # Whoever shows it says how the flags are given.
             here, flags = (error.what if error.flags else str(error)), error.flags
             by_hand = error.by_hand
-        replicas = {role.name: role.replicas for role in order.job.roles}
+        replicas = {role.name: role.replicas for role in submission.job.roles}
         return CheckedJob(
-            kind=str(order.job.kind),
-            name=order.job.name,
+            kind=str(submission.job.kind),
+            name=submission.job.name,
             file=file,
             line=line,
             replicas=replicas,

@@ -15,7 +15,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from bireme import kinds
-from bireme.backends.local.preflight.overrides import Overrides
 from bireme.core.replicas import container_env
 from bireme.core.scripts import command_lines
 from bireme.core.scripts.command_lines import Opened, Use
@@ -34,6 +33,7 @@ from bireme.model.pods import (
     Volume,
 )
 from bireme.model.replicas import Addresses
+from bireme.runs.run_files import Overrides
 
 _ANY_FOLDER = "./folder"
 _ANY_VALUE = "VALUE"
@@ -62,7 +62,9 @@ class Refusal(Struct, frozen=True):
 class Around(Struct, frozen=True):
     """What there is besides the manifest."""
 
-    supplies: Overrides
+    overrides: Overrides
+    cwd: str
+    """The folder that relative paths of the job are meant from."""
     references: container_env.References
     path: str
     """Where programs are looked for."""
@@ -95,7 +97,7 @@ def empty_claims(job: Job, around: Around) -> dict[str, Path]:
         for volume in role.pod.volumes
         if isinstance(volume.source, Claim)
     }
-    given = around.supplies.volumes
+    given = around.overrides.volumes
     return {name: folder for name, folder in named.items() if name not in given and _is_empty(folder)}
 
 
@@ -106,7 +108,7 @@ def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
         mounted = {one.name for one in role.pod.volumes if isinstance(one.source, Claim)}
         mounts = [mount for one in role.pod.containers for mount in one.mounts if mount.volume in mounted]
         names += [os.path.basename(mount.path.rstrip("/")) for mount in mounts]
-    folders = (Path(around.supplies.cwd, name) for name in names if name)
+    folders = (Path(around.cwd, name) for name in names if name)
     found = next((folder for folder in folders if os.path.isdir(folder)), None)
     return ("--volume", f"{claim}={_shown(found)}")
 
@@ -162,7 +164,7 @@ class _Program:
     def __init__(self, role: Role, container: Container, around: Around, files: frozenset[str]) -> None:
         self._container = container
         self._around = around
-        self._supplies = around.supplies
+        self._overrides, self._cwd = around.overrides, around.cwd
         self._volumes = {one.name: one for one in role.pod.volumes}
         self._mounts = sorted(container.mounts, key=lambda one: -len(one.path))
         self._files = files
@@ -185,7 +187,7 @@ class _Program:
             yield from self._refusal(where, one)
 
     def _refusal(self, where: str, one: Opened) -> Iterator[Refusal]:
-        folder = self._container.working_dir or self._supplies.cwd
+        folder = self._container.working_dir or self._cwd
         path = os.path.join(folder, one.path)
         if one.use is Use.PROGRAM and "/" not in one.path:
             if one.is_first and not command_lines.is_python(one.path) and not self._is_on_path(one.path):
@@ -216,7 +218,7 @@ class _Program:
         if any(_is_below(path, os.path.dirname(one)) for one in self._files):
             return False
         # A path that may not be looked at counts as missing: then it is asked for.
-        return not os.path.exists(_mapped(path, self._supplies))
+        return not os.path.exists(_mapped(path, self._overrides, self._cwd))
 
     def _volume_lacks(self, mount: Mount, path: str) -> bool:
         volume = self._volumes.get(mount.volume)
@@ -234,18 +236,18 @@ class _Program:
         mount = next((one for one in self._mounts if _is_below(path, one.path)), None)
         if mount is not None:
             return f" in volume {mount.volume}"
-        covering = next((one for one in self._supplies.maps if _is_below(path, one)), None)
+        covering = next((one for one in self._overrides.maps if _is_below(path, one)), None)
         return "" if covering is None else f" in what --map {covering} supplies"
 
     def _flags(self, folder: str, names: Sequence[str]) -> tuple[str, ...]:
         """The option that would supply a folder of the image, with the folder here that has its files."""
         mount = next((one for one in self._mounts if _is_below(folder, one.path)), None)
         source = self._volumes[mount.volume].source if mount and mount.volume in self._volumes else None
-        here = _shown(_with_files(Path(self._supplies.cwd), folder, names))
+        here = _shown(_with_files(Path(self._cwd), folder, names))
         if mount is not None:
             return ("--volume", f"{source.name if isinstance(source, Claim) else mount.volume}={here}")
         if folder == "/":  # which cannot be mapped as a whole: the file itself is
-            found = _with_files(Path(self._supplies.cwd), folder, names)
+            found = _with_files(Path(self._cwd), folder, names)
             return ("--map", f"/{names[0]}={_shown(found / names[0]) if found else f'./{names[0]}'}")
         return ("--map", f"{folder}={here}")
 
@@ -258,17 +260,17 @@ class _Program:
         return ("--map", f"{folder}={_ANY_FOLDER}")
 
 
-def _mapped(path: str, supplies: Overrides) -> Path:
+def _mapped(path: str, overrides: Overrides, cwd: str) -> Path:
     """Where a path of the image is here, through the maps where one covers it."""
-    for target, source in sorted(supplies.maps.items(), key=lambda item: -len(item[0])):
+    for target, source in sorted(overrides.maps.items(), key=lambda item: -len(item[0])):
         if _is_below(path, target):
-            return Path(supplies.cwd, source, os.path.relpath(path, target))
-    return Path(supplies.cwd, path)
+            return Path(cwd, source, os.path.relpath(path, target))
+    return Path(cwd, path)
 
 
 def _claim_folder(claim: Claim, around: Around) -> Path:
-    given = around.supplies.volumes.get(claim.name)
-    return around.claims / claim.name if given is None else Path(around.supplies.cwd, given)
+    given = around.overrides.volumes.get(claim.name)
+    return around.claims / claim.name if given is None else Path(around.cwd, given)
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -1,34 +1,22 @@
-"""What the command line supplies in place of an image and a cluster, put into a job."""
+"""What the command line overrides in place of an image and a cluster, put into a job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme.kinds import mpi
 from bireme.model.job import Job, Kind, Role
 from bireme.model.pods import Claim, Container, EnvVar, HostPath
+from bireme.runs.run_files import Overrides
 
 _PLACEHOLDER = ("/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait; done")
 
 
-class Overrides(Struct, frozen=True):
-    """What the user gives on top of the manifest."""
-
-    environment: Mapping[str, str] = {}
-    maps: Mapping[str, str] = {}
-    volumes: Mapping[str, str] = {}
-    command: tuple[str, ...] = ()
-    python: str = ""
-    cwd: str = "."
-
-
-def applied(job: Job, supplies: Overrides) -> Job:
+def applied(job: Job, overrides: Overrides) -> Job:
     """The job with the user's variables, commands and volumes put in."""
-    return replace(job, roles=tuple(_role(job, role, supplies) for role in job.roles))
+    return replace(job, roles=tuple(_role(job, role, overrides) for role in job.roles))
 
 
 def images(job: Job) -> list[str]:
@@ -37,19 +25,19 @@ def images(job: Job) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _role(job: Job, role: Role, supplies: Overrides) -> Role:
+def _role(job: Job, role: Role, overrides: Overrides) -> Role:
     pod = role.pod
     idle = job.kind is Kind.MPI and mpi.is_placeholder(job, role)
     containers = tuple(
         _idle(one)
         if idle and one.name == role.main
-        else _container(one, supplies, commanded=one.name == role.main)
+        else _container(one, overrides, commanded=one.name == role.main)
         for one in pod.containers
     )
-    inits = tuple(_container(one, supplies, commanded=False) for one in pod.init_containers)
+    inits = tuple(_container(one, overrides, commanded=False) for one in pod.init_containers)
     volumes = tuple(
-        replace(one, source=HostPath(str(_absolute(supplies.volumes[one.name], supplies))))
-        if one.name in supplies.volumes and not isinstance(one.source, Claim)
+        replace(one, source=HostPath(overrides.volumes[one.name]))
+        if one.name in overrides.volumes and not isinstance(one.source, Claim)
         else one
         for one in pod.volumes
     )
@@ -61,21 +49,17 @@ def _idle(container: Container) -> Container:
     return replace(container, command=_PLACEHOLDER, args=())
 
 
-def _container(container: Container, supplies: Overrides, *, commanded: bool) -> Container:
+def _container(container: Container, overrides: Overrides, *, commanded: bool) -> Container:
     command = container.command
-    if commanded and supplies.command and not command:
-        command = supplies.command
-    return replace(container, env=tuple(_variables(container, supplies)), command=command)
+    if commanded and overrides.command and not command:
+        command = overrides.command
+    return replace(container, env=tuple(_variables(container, overrides)), command=command)
 
 
-def _variables(container: Container, supplies: Overrides) -> Iterator[EnvVar]:
+def _variables(container: Container, overrides: Overrides) -> Iterator[EnvVar]:
     """The container's variables with the user's values, each where it was: others may refer to it there."""
-    given = {name: EnvVar(name, value.replace("$", "$$")) for name, value in supplies.environment.items()}
+    given = {name: EnvVar(name, value.replace("$", "$$")) for name, value in overrides.env.items()}
     own = {one.name for one in container.env}
     # New ones come first, so that every variable of the manifest can refer to them.
     yield from (one for name, one in given.items() if name not in own)
     yield from (given.get(one.name, one) for one in container.env)
-
-
-def _absolute(path: str, supplies: Overrides) -> Path:
-    return Path(supplies.cwd, path).absolute()
