@@ -18,9 +18,15 @@ from bireme.cli.render import render_checkpoints, render_jobs
 from bireme.core.scripts import metric_patterns
 from bireme.runs import run_checkpoints
 from bireme.runs.logs import log_reader
+from bireme.runs.logs.log_entries import (
+    Stream,
+)
 from bireme.runs.logs.log_reader import LogSelection
-from bireme.runs.logs.log_writer import LogSettings, LogWriter, Stream
-from bireme.runs.metrics import metric_reader, progress_reader, tfevents
+from bireme.runs.logs.log_writer import (
+    LogSettings,
+    LogWriter,
+)
+from bireme.runs.metrics import metric_reader, progress_reader, tensorboard
 from bireme.runs.metrics.metric_reader import MetricSource, Reported, RunMetrics
 from bireme.runs.metrics.tensorboard import TensorboardWriter
 from bireme.runtime.checkpoints.storage import checkpoint_format as checkpoint_layout
@@ -251,7 +257,7 @@ def _followed(reported: list[Reported]) -> None:
     found.others()
     found.params()
     for one in reported:
-        tfevents.encode(one.record)
+        tensorboard.encode_event(one.record)
 
 
 def _checkpoint(folder: Path) -> Path:

@@ -12,7 +12,12 @@ from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Phase, Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
-from bireme.runs.logs.log_writer import LogWriter, Stream
+from bireme.runs.logs.log_entries import (
+    Stream,
+)
+from bireme.runs.logs.log_writer import (
+    LogWriter,
+)
 from bireme.runs.run_files import Desired, Machine, RunContext
 from bireme.runs.storage import files
 from bireme.runs.storage.locks import FileLock

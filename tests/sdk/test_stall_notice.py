@@ -11,7 +11,12 @@ from bireme.model.status import ConditionType
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
-from bireme.runs.logs.log_writer import LogWriter, Stream
+from bireme.runs.logs.log_entries import (
+    Stream,
+)
+from bireme.runs.logs.log_writer import (
+    LogWriter,
+)
 from bireme.sdk import stall_notice
 from bireme.sdk.local import run_views
 from bireme.sdk.local.run_follower import Watch

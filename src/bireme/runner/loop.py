@@ -22,7 +22,7 @@ from bireme.model.replicas import Observation
 from bireme.model.status import Phase, Status
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
-from bireme.runs.storage import disk_reserve, files
+from bireme.runs.storage import disk_room, files
 from bireme.runs.storage.disk_room import LAST_TRIES, PASSING, DiskRoom
 
 LONGEST_WAIT = 30.0
@@ -92,7 +92,7 @@ async def _serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: R
     place = msgspec.structs.replace(run_environment.of(run), stdin=stdin)
     ledger = Ledger(run.home, gpus.capacity, chance=chance)
     room = DiskRoom(run.path, clock)
-    disk_reserve.keep(run.path)
+    disk_room.keep_reserve(run.path)
     try:
         launch = await room.until(
             lambda: WarmLauncher(run.home, place, clock, warm=run.context().options.warm)
@@ -105,7 +105,7 @@ async def _serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: R
             await _carry_on(run, backend, changed, clock)
             backend.close()
             backend.sweep()
-        disk_reserve.release(run.path)
+        disk_room.release_reserve(run.path)
     finally:
         loop.remove_reader(wake.fileno())
         wake.close()
@@ -130,7 +130,7 @@ async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.E
         is_written = room.lacks == lacks and not backend.journal.is_behind
         if (is_written or gives_up) and (event := room.found()):
             await store.tell((event,))
-            disk_reserve.keep(run.path)
+            disk_room.keep_reserve(run.path)
         if at_rest and not changed.is_set() and (gives_up or not (room.is_short or backend.holds)):
             return
         longest = room.pause if room.is_short else LONGEST_WAIT

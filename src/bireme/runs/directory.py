@@ -29,7 +29,7 @@ from bireme.runs.run_files import (
     is_number,
     parse_run,
 )
-from bireme.runs.storage import disk_reserve, files, locks
+from bireme.runs.storage import disk_room, files, locks
 from bireme.runs.storage.locks import FileLock
 from bireme.runs.wake import Wake, make_wake, send_wake
 
@@ -100,7 +100,7 @@ class RunDirectory:
             try:
                 files.replace(path, msgspec.json.encode(new))
             except errors.DiskFull:
-                if not disk_reserve.release(self.path):
+                if not disk_room.release_reserve(self.path):
                     raise
                 files.replace(path, msgspec.json.encode(new))
         self.wake()

@@ -17,7 +17,7 @@ from bireme.core.machine.admission import Capacity, Devices, Held, Want
 from bireme.model.decisions import Demand
 from bireme.model.decode_errors import DAMAGED
 from bireme.model.replicas import Waiting
-from bireme.runs import directory, index, machine, ports
+from bireme.runs import directory, index, machine
 from bireme.runs.directory import RunDirectory
 from bireme.runs.index import RunRow
 from bireme.runs.run_files import Machine, RunId
@@ -217,7 +217,7 @@ class Ledger:
     def _ports(self, demands: Iterable[Demand], known: Ports, taken: set[int]) -> Ports:
         names = [(one.replica, name) for one in demands for name in one.ports]
         missing = [pair for pair in names if pair[1] not in known.get(pair[0], {})]
-        fresh = dict(zip(missing, ports.choose(len(missing), taken, self._chance), strict=True))
+        fresh = dict(zip(missing, machine.choose_ports(len(missing), taken, self._chance), strict=True))
         given: Ports = {}
         for replica, name in names:
             port = fresh.get((replica, name)) or known[replica][name]

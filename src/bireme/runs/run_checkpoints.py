@@ -1,9 +1,14 @@
-"""Which checkpoints has a run, and where does it keep them."""
+"""The checkpoints of a run: where they are, which there are, and a part of one exported to a file."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from bireme import errors
@@ -79,3 +84,66 @@ def listed(place: str, *, verified: bool = False) -> tuple[Checkpoint, ...]:
 def _shown(text: str) -> str:
     """The text as it can be printed: what is quoted from a damaged file may hold half a character."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class ExportRequest(Struct, frozen=True):
+    """What to write where."""
+
+    source: str
+    """A folder or an object store, with `@STEP` unless it is the newest."""
+    target: str
+    part: str
+    """Empty for the model, or the only one."""
+    force: bool
+    """Whether a file that is there is replaced."""
+
+    @property
+    def words(self) -> list[str]:
+        return [self.source, self.target, self.part, "force" if self.force else ""]
+
+
+class ExportedPart(Struct, frozen=True):
+    """What was written."""
+
+    part: str
+    step: int
+    size: int
+    ranks: int
+    is_sharded: bool
+    others: tuple[str, ...]
+
+
+class _Refused(Struct, frozen=True):
+    what: str
+    hint: str = ""
+
+
+def export(pythons: Sequence[str], wish: ExportRequest) -> ExportedPart:
+    """Writes it in the first of the interpreters that has torch; BadInput if it cannot be written."""
+    from bireme.runtime.checkpoints import exporting  # here, as above
+
+    # A program of its own, in an interpreter that has torch: Bireme's own need not have it.
+    program = os.path.join(os.path.dirname(os.path.dirname(exporting.__file__)), "start_export.py")
+    known = tuple(dict.fromkeys(pythons))
+    for python in known:
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            done = subprocess.run([python, program, *wish.words], capture_output=True, check=False)
+            if done.returncode == exporting.NO_TORCH:
+                continue
+            if done.returncode:
+                raise _refusal(done.stderr.decode("utf-8", "replace"))
+            # A library may have something to say, too, as it is imported.
+            return msgspec.json.decode(done.stdout.strip().rpartition(b"\n")[2], type=ExportedPart)
+    raise errors.BadInput(
+        f"torch is not installed in {', '.join(known)}, and the file is one of it",
+        hint="activate an environment that has it",
+    )
+
+
+def _refusal(said: str) -> errors.BiremeError:
+    last = said.strip().rpartition("\n")[2]
+    try:
+        refused = msgspec.json.decode(last, type=_Refused)
+    except (msgspec.DecodeError, ValueError):
+        return errors.BadInput(f"the checkpoint cannot be exported: {last or 'it is not known why'}")
+    return errors.BadInput(refused.what, hint=refused.hint)

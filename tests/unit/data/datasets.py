@@ -11,7 +11,7 @@ import numpy
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from bireme.runtime.data.epoch_order import Position
+from bireme.runtime.data.positions import Position
 from bireme.runtime.data.step_iterator import Steps
 
 Loader = Any  # torch has no types here

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bireme.runtime.data import epoch_order
-from bireme.runtime.data.epoch_order import Position
+from bireme.runtime.data import epoch_order, positions
+from bireme.runtime.data.positions import Position
 from bireme.runtime.script.complaints import Complaint
 
 LARGE = epoch_order.SHUFFLED_WHOLE + 1
@@ -115,7 +115,7 @@ def test_neighbours_are_scattered_over_the_whole_length(length: int) -> None:
     )
 )
 def test_a_position_is_what_its_state_says(position: Position) -> None:
-    assert epoch_order.position(position.state()) == position
+    assert positions.position(position.state()) == position
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_a_position_is_what_its_state_says(position: Position) -> None:
 )
 def test_what_is_no_position_is_refused(state: dict[str, object]) -> None:
     with pytest.raises(Complaint, match="not a position"):
-        epoch_order.position(state)
+        positions.position(state)

@@ -20,7 +20,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from bireme.runtime.data.epoch_order import position
+from bireme.runtime.data.positions import position
 from bireme.runtime.script.complaints import Complaint
 
 from .datasets import AtOnce, Augmented, Loader, Numbers, Place, listed, steps_of, walked

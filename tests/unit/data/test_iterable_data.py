@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader, get_worker_info
 
-from bireme.runtime.data.epoch_order import Position, position
+from bireme.runtime.data.positions import Position, position
 from bireme.runtime.script.complaints import Complaint
 
 from .datasets import Counting, Keeping, Loader, Place, Shuffled, listed, steps_of, walked, with_noise

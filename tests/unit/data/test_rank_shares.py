@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bireme.runtime.data.epoch_order import Position, position
+from bireme.runtime.data.positions import Position, position
 from bireme.runtime.data.rank_shares import EpochOrders, SharingRule, StepSlice, cuts, pending
 from bireme.runtime.data.rank_shares import count as counted
 from bireme.runtime.script.complaints import Complaint

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from bireme.runtime.data.epoch_order import Position, position
+from bireme.runtime.data.positions import Position, position
 from bireme.runtime.data.step_iterator import Shard, Steps, shard
 from bireme.runtime.script.complaints import Complaint
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bireme.runtime.data import seeding
-from bireme.runtime.data.epoch_order import Position, position
+from bireme.runtime.data import epoch_order
+from bireme.runtime.data.iterable_data import StreamStep, StreamSteps
+from bireme.runtime.data.positions import Position, position
 from bireme.runtime.data.rank_shares import SharingRule, cuts
-from bireme.runtime.data.stream_shares import StreamStep, StreamSteps
 
 Element = tuple[int, int]
 """(epoch, place)."""
@@ -195,7 +195,9 @@ def test_random_streams_are_the_same_for_all_and_leave_the_callers_numbers_alone
     random.seed(5)
     mixed = []
     found = []
-    for taken in seeding.apart(StreamSteps(Shuffling(), Position(0, 3), SharingRule(1), 0, 2, 0).steps()):
+    for taken in epoch_order.with_own_generators(
+        StreamSteps(Shuffling(), Position(0, 3), SharingRule(1), 0, 2, 0).steps()
+    ):
         found.append(taken.elements[0])
         mixed.append(random.random())
 

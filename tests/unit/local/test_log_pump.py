@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 from bireme.backends.local.log_pump import Pump, Sink, drain
-from bireme.runs.logs.log_writer import LogWriter
+from bireme.runs.logs.log_writer import (
+    LogWriter,
+)
 from bireme.runs.storage.disk_room import DiskRoom
 
 PATIENCE = 30.0

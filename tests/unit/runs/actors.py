@@ -17,7 +17,13 @@ from bireme.model.replicas import Waiting
 from bireme.model.status import Status
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Grant, Ledger
-from bireme.runs.logs.log_writer import LogSettings, LogWriter, Stream
+from bireme.runs.logs.log_entries import (
+    Stream,
+)
+from bireme.runs.logs.log_writer import (
+    LogSettings,
+    LogWriter,
+)
 from bireme.runs.run_files import Desired, RunId, parse_run
 from tests.unit.runs.making import gang, make_run
 

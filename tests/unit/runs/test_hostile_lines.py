@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bireme.runs.logs import log_records
-from bireme.runs.logs.log_records import EchoedRecords
-from bireme.runs.metrics import tensorboard, tfevents
+from bireme.runs.logs import log_metrics
+from bireme.runs.logs.log_metrics import EchoedRecords
+from bireme.runs.metrics import tensorboard
 from bireme.runs.metrics.metric_reader import MetricSource, Reported, RunMetrics
 from bireme.runs.metrics.tensorboard import TensorboardWriter
 from bireme.runtime.records import log_echo
@@ -153,8 +153,8 @@ def test_a_line_nested_without_end_does_not_end_the_reader() -> None:
 def test_a_rank_that_makes_up_names_fills_neither_memory_nor_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_records, "MOST_SOURCES", 20)
-    monkeypatch.setattr(log_records, "MOST_SERIES", 30)
+    monkeypatch.setattr(log_metrics, "MOST_SOURCES", 20)
+    monkeypatch.setattr(log_metrics, "MOST_SERIES", 30)
     lines = [line(rank=rank) for rank in range(100)]
     lines += [line(points=[[1, 1.0, {f"made-up-{number}": 1.0}]]) for number in range(100)]
     feed = Fed(*lines)
@@ -270,6 +270,6 @@ def test_what_an_honest_rank_reports_passes() -> None:
     found = Fed(*lines).poll()
 
     assert {one.source.name for one in found} == {"evaluator-3"}
-    assert all(tfevents.encode(one.record) for one in found)
+    assert all(tensorboard.encode_event(one.record) for one in found)
     assert tensorboard.is_folder_name("evaluator-3")
     assert len(found) == 4

@@ -10,7 +10,12 @@ from bireme.model.job import METRICS_ANNOTATION
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs import log_metrics
-from bireme.runs.logs.log_writer import LogWriter, Stream
+from bireme.runs.logs.log_entries import (
+    Stream,
+)
+from bireme.runs.logs.log_writer import (
+    LogWriter,
+)
 from bireme.runs.metrics.metric_reader import RunMetrics
 from tests.unit.runs.making import context, desired
 

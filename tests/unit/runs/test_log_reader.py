@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from bireme.runs.logs.log_entries import (
+    Stream,
+)
 from bireme.runs.logs.log_reader import LogFollower, LogLine, LogSelection, read, tail
-from bireme.runs.logs.log_writer import LogSettings, LogWriter, Stream
+from bireme.runs.logs.log_writer import (
+    LogSettings,
+    LogWriter,
+)
 from tests.unit.runs.making import actor, finish
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR

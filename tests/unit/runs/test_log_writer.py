@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 
 from bireme import errors
 from bireme.runs.logs import log_reader
-from bireme.runs.logs.log_writer import (
+from bireme.runs.logs.log_entries import (
     LogEntry,
-    LogSettings,
-    LogWriter,
     Stream,
     encode_entry,
     parse_entry,
     segments,
+)
+from bireme.runs.logs.log_writer import (
+    LogSettings,
+    LogWriter,
 )
 from tests.unit.runs.making import forked
 

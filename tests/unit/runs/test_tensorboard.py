@@ -6,7 +6,7 @@ import struct
 import time
 from pathlib import Path
 
-from bireme.runs.metrics import tfevents
+from bireme.runs.metrics import tensorboard
 from bireme.runs.metrics.metric_reader import RecordFollower
 from bireme.runs.metrics.tensorboard import TensorboardWriter
 from bireme.runtime.records.record_format import FileOpened, Scalars
@@ -29,17 +29,17 @@ def test_a_checksum_is_the_one_of_the_standard() -> None:
         rotated = (value - 0xA282EAD8) & 0xFFFFFFFF
         return ((rotated >> 17) | (rotated << 15)) & 0xFFFFFFFF
 
-    assert unmasked(tfevents.checksum(bytes(32))) == 0x8A9136AA
-    assert unmasked(tfevents.checksum(b"\xff" * 32)) == 0x62A8AB43
-    assert unmasked(tfevents.checksum(bytes(range(32)))) == 0x46DD794E
+    assert unmasked(tensorboard.checksum(bytes(32))) == 0x8A9136AA
+    assert unmasked(tensorboard.checksum(b"\xff" * 32)) == 0x62A8AB43
+    assert unmasked(tensorboard.checksum(bytes(range(32)))) == 0x46DD794E
 
 
 def test_an_event_is_framed_with_its_length() -> None:
-    event = tfevents.encode(Scalars(3, 1.0, {"loss": 0.5}))
+    event = tensorboard.encode_event(Scalars(3, 1.0, {"loss": 0.5}))
 
     assert struct.unpack_from("<Q", event) == (len(event) - 16,)
-    assert tfevents.encode(FileOpened(1.0, 1)) == b""
-    assert tfevents.encode(Scalars(3, 1.0, {})) == b""
+    assert tensorboard.encode_event(FileOpened(1.0, 1)) == b""
+    assert tensorboard.encode_event(Scalars(3, 1.0, {})) == b""
 
 
 def test_scalars_are_read_by_tensorboard(tmp_path: Path) -> None:

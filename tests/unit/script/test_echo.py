@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runs.logs.log_records import EchoedRecords
+from bireme.runs.logs.log_metrics import EchoedRecords
 from bireme.runs.metrics.metric_reader import MetricSource
 from bireme.runtime.records import log_echo
 from bireme.runtime.records.record_format import Scalars

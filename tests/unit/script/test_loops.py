@@ -90,7 +90,7 @@ def test_another_seed_in_the_middle_of_an_epoch_is_told(
                 break
 
     assert "seed" not in go_on(seed=1)
-    assert "saved with seed=1, and now it is 2: what is shuffled goes on in another order" in go_on(seed=2)
+    assert "saved with seed=1, and now it is 2: shuffled data continues in another order" in go_on(seed=2)
 
 
 def test_random_numbers_and_data_go_on_where_they_were(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import random
 import numpy
 import torch
 
-from bireme.runtime.script import random_states
+from bireme.runtime.script import restored_state
 
 
 def draw() -> tuple[object, ...]:
@@ -23,23 +23,23 @@ def draw() -> tuple[object, ...]:
 
 def test_every_generator_goes_on_where_it_was() -> None:
     draw()
-    state = random_states.capture()
+    state = restored_state.capture_random()
     expected = draw()
     random.seed(1)
     numpy.random.seed(1)
     torch.manual_seed(1)
 
-    random_states.put(state)
+    restored_state.restore_random(state)
 
     assert draw() == expected
 
 
 def test_what_was_not_captured_is_left_alone() -> None:
-    state = random_states.capture()
+    state = restored_state.capture_random()
     numpy.random.seed(5)
     expected = numpy.random.rand()
     numpy.random.seed(5)
 
-    random_states.put({"python": state["python"]})
+    restored_state.restore_random({"python": state["python"]})
 
     assert numpy.random.rand() == expected

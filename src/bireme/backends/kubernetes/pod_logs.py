@@ -17,8 +17,10 @@ from msgspec import Struct
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects.api_types import ContainerStatus, Pod
+from bireme.runs.logs.log_entries import (
+    last_state,
+)
 from bireme.runs.logs.log_reader import LogLine
-from bireme.runs.logs.log_writer import last_state
 from bireme.runtime.records import log_echo
 
 FIRST_PAUSE = 0.1

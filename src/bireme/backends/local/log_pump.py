@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterable
 
 from bireme.core.clock import Clock
 from bireme.runs import runner_log
-from bireme.runs.logs.log_writer import LogWriter, Stream
+from bireme.runs.logs.log_entries import (
+    Stream,
+)
+from bireme.runs.logs.log_writer import (
+    LogWriter,
+)
 from bireme.runs.storage.disk_room import PASSING, DiskRoom
 
 _PAUSE = 0.02

@@ -23,7 +23,10 @@ from bireme.model.pods import Container
 from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
 from bireme.runs.journal import Backlog
-from bireme.runs.logs.log_writer import LogSettings, LogWriter
+from bireme.runs.logs.log_writer import (
+    LogSettings,
+    LogWriter,
+)
 from bireme.runs.storage import files
 from bireme.runtime.rank.stdin_terminal import TERMINAL
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bireme.runs.logs.log_writer import (
+from bireme.runs.logs.log_entries import (
     LogEntry,
     last_state,
     live_path,

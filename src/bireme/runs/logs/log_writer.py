@@ -1,45 +1,36 @@
-"""How is the output of a container written down: in files of the format that the kubelet uses.
+"""Writes what a container prints into its log files, and never makes the container wait.
 
-An entry is a line `2026-11-15T23:08:28.123456000Z stdout F text`. `F` ends a line of the program; `P` is a
-piece of a long one that goes on with the next entry of the same stream. The files of a container are numbered
-and never renamed: `main.log`, `main.2.log`, `main.3.log`... The newest has the highest number, and the oldest
-are removed. So a reader that saw the next file before it came to the end of one has seen all of that one.
-
-A line that a program has not ended yet, such as a progress bar that it rewrites with `\\r`, is not in these
+A line that a program has not ended yet, such as a progress bar that it rewrites with `\\r`, is not in the log
 files. Its present state is in `main.live`, replaced at most twice a second, and gone when the line has ended:
 of a bar, only the last state remains. If the writer is killed, the next one ends the line with that state.
 """
 
 from __future__ import annotations
 
-import os
-import re
 import resource
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
-from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
 from bireme import errors
-from bireme.runs.logs.dropped_lines import DroppedLines
+from bireme.runs.logs.log_entries import (
+    DroppedLines,
+    LogEntry,
+    Stream,
+    encode_entry,
+    last_state,
+    live_path,
+    parse_entry,
+    read_live,
+    segment_path,
+    segments,
+)
 from bireme.runs.storage import files
 
-_SEGMENT = re.compile(r"(?P<container>[^.]+)(?:\.(?P<number>[0-9]+))?\.log")
 _TAIL = 65536
-
-
-class Stream(StrEnum):
-    STDOUT = "stdout"
-    STDERR = "stderr"
-
-
-_STREAMS = {str(stream).encode(): str(stream) for stream in Stream}
 
 
 class LogSettings(Struct, frozen=True):
@@ -53,62 +44,6 @@ class LogSettings(Struct, frozen=True):
     """Bytes of text in an entry."""
     live_every: float = 0.5
     """Seconds between two states of an unfinished line."""
-
-
-class LogEntry(Struct, frozen=True):
-    """One line of a log file."""
-
-    time: float
-    stream: str
-    whole: bool
-    """It ends a line of the program; else the next entry of the stream goes on with it."""
-    text: bytes
-
-
-def encode_entry(entry: LogEntry) -> bytes:
-    tag = b"F" if entry.whole else b"P"
-    return b"%b %b %b %b\n" % (_stamp(entry.time), entry.stream.encode(), tag, entry.text)
-
-
-def parse_entry(line: bytes) -> LogEntry | None:
-    """Returns None for what is no entry, such as a line that a killed writer tore."""
-    try:
-        stamp, stream, tag, text = line.split(b" ", 3)
-        return LogEntry(_time(stamp), _STREAMS[stream], tag == b"F", text)
-    except (ValueError, KeyError):
-        return None
-
-
-def segment_path(folder: Path, container: str, number: int) -> Path:
-    return folder / (f"{container}.log" if number == 1 else f"{container}.{number}.log")
-
-
-def live_path(folder: Path, container: str) -> Path:
-    return folder / f"{container}.live"
-
-
-def segments(folder: Path) -> dict[str, list[int]]:
-    """Returns the numbers of each container's files in the folder of a replica, oldest first."""
-    found: dict[str, list[int]] = {}
-    with suppress(FileNotFoundError, NotADirectoryError):
-        for name in os.listdir(folder):
-            if match := _SEGMENT.fullmatch(name):
-                found.setdefault(match["container"], []).append(int(match["number"] or 1))
-    return {container: sorted(numbers) for container, numbers in found.items()}
-
-
-def last_state(line: bytes) -> bytes:
-    """Returns what a terminal would show of a line in which the program rewrote itself with `\\r`."""
-    return line.rstrip(b"\r").rpartition(b"\r")[2]
-
-
-def read_live(path: Path) -> tuple[LogEntry, ...]:
-    """Returns the unfinished lines of a container, one per stream."""
-    try:
-        data = files.read(path)
-    except OSError:
-        return ()
-    return tuple(entry for line in data.split(b"\n") if (entry := parse_entry(line)))
 
 
 class LogWriter:
@@ -331,25 +266,3 @@ def _last_entries(path: Path, size: int) -> Iterator[LogEntry]:
         for line in file.read(_TAIL).split(b"\n"):
             if entry := parse_entry(line):
                 yield entry
-
-
-def _stamp(now: float) -> bytes:
-    seconds, rest = divmod(round(now * 1_000_000), 1_000_000)
-    return b"%b.%06d000Z" % (_second(seconds), rest)
-
-
-@lru_cache(maxsize=16)
-def _second(seconds: int) -> bytes:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode()
-
-
-def _time(stamp: bytes) -> float:
-    fraction = float(stamp[19:-1])
-    if not 0.0 <= fraction < 1.0:  # nor is it NaN
-        raise ValueError("it is no fraction of a second")
-    return _epoch(stamp[:19]) + fraction
-
-
-@lru_cache(maxsize=256)
-def _epoch(second: bytes) -> float:
-    return datetime.fromisoformat(second.decode() + "+00:00").timestamp()

@@ -14,8 +14,8 @@ from bireme.core.machine.progress import Point, Progress
 from bireme.core.scripts import metric_patterns
 from bireme.model.job import Job
 from bireme.runs.logs import log_reader
+from bireme.runs.logs.log_metrics import EchoedRecords
 from bireme.runs.logs.log_reader import LogLine
-from bireme.runs.logs.log_records import EchoedRecords
 from bireme.runs.metrics.metric_reader import FOLDER, Incarnation, MetricSource
 from bireme.runtime.records import record_reader
 from bireme.runtime.records.record_format import (

@@ -6,56 +6,24 @@ import hashlib
 import math
 import random
 import sys
-from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union, overload
-
-from ..script.complaints import Complaint
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+    overload,
+)
 
 SHUFFLED_WHOLE = 8192
 """Up to this length an epoch's order is a list; beyond, each place in it is computed when it is needed."""
 
 BLOCK = 4096
 """How many places are computed at a time, if the script has numpy."""
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a run stands in its data: next comes the tail, if any, then the epoch's order from `at`."""
-
-    epoch: int = 0
-    at: int = 0
-    """How many samples of the epoch's order have been handed out, over all ranks; 0 while there is a tail."""
-    tail: Optional[Tuple[int, int]] = None
-    """(epoch, from): samples of the epoch before that were too few for all ranks, and open this one."""
-    inner: Any = None  # Any: a plain tree
-    """What a loader, sampler or dataset that keeps its own position says of it."""
-    world: int = 0
-    """For how many ranks `inner` holds; 0: for any number."""
-
-    @property
-    def is_within_an_epoch(self) -> bool:
-        """Whether the order of the epoch matters for what comes next."""
-        return bool(self.at or self.tail or self.inner is not None)
-
-    def state(self) -> Dict[str, Any]:  # Any: a plain tree
-        """The position as a plain tree, for a checkpoint."""
-        tail = None if self.tail is None else list(self.tail)
-        return {"epoch": self.epoch, "at": self.at, "tail": tail, "inner": self.inner, "world": self.world}
-
-
-def position(state: Mapping[str, Any]) -> Position:  # Any: a plain tree
-    """Reads what `Position.state` gave."""
-    try:
-        tail = state.get("tail")
-        return Position(
-            epoch=int(state["epoch"]),
-            at=int(state["at"]),
-            tail=None if tail is None else (int(tail[0]), int(tail[1])),
-            inner=state.get("inner"),
-            world=int(state.get("world", 0)),
-        )
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise Complaint(f"this is not a position in the data: {state!r}") from error
 
 
 def permutation(length: int, seed: int, epoch: int) -> Sequence[int]:
@@ -156,3 +124,57 @@ class _Scattered(Sequence[int]):
         if max(found, default=0) < length:
             return found
         return [one if one < length else self._scattered([one])[0] for one in found]
+
+
+Item = TypeVar("Item")
+
+
+def seed_generators(*parts: Union[int, str]) -> None:
+    """Sets the global generators of Python, numpy and torch from the parts, each to numbers of its own."""
+    random.seed(derived(*parts, "python"))
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed(derived(*parts, "numpy") % 2**32)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        # Not torch.manual_seed: where CUDA is asleep, that notes each call for later, for ever.
+        torch.default_generator.manual_seed(derived(*parts, "torch") % 2**63)
+
+
+def with_own_generators(items: Iterator[Item]) -> Iterator[Item]:
+    """Gives an iterator random generators of its own: what it draws or seeds, nobody else notices."""
+    within = _captured()
+    while True:
+        outside = _captured()
+        _put(within)
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        finally:
+            within = _captured()
+            _put(outside)
+        yield item
+
+
+GeneratorState = Dict[str, Callable[[], None]]
+"""How each library's generator is put back."""
+
+
+def _captured() -> GeneratorState:
+    python = random.getstate()
+    state: GeneratorState = {"python": lambda: random.setstate(python)}
+    numpy: Any = sys.modules.get("numpy.random")  # Any: imported by the script, never here
+    if numpy is not None:
+        of_numpy = numpy.get_state()
+        state["numpy"] = lambda: numpy.set_state(of_numpy)
+    torch: Any = sys.modules.get("torch")  # Any: as above
+    if torch is not None:
+        of_torch = torch.get_rng_state()
+        state["torch"] = lambda: torch.set_rng_state(of_torch)
+    return state
+
+
+def _put(state: GeneratorState) -> None:
+    for put_back in state.values():
+        put_back()

@@ -6,9 +6,16 @@ import copy
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from . import loaders, rank_shares, seeding
-from .epoch_order import Position
-from .walks import HandedBatch, WalkPlan, announce_epoch, gave_nothing, known, own_state
+from . import epoch_order, loaders, rank_shares
+from .positions import (
+    HandedBatch,
+    Position,
+    WalkPlan,
+    announce_epoch,
+    gave_nothing,
+    known_position,
+    own_state,
+)
 
 Loader = Any  # torch's, which is never imported here
 Pick = Tuple[int, int, List[int]]
@@ -17,7 +24,7 @@ Made = Deque[Tuple[int, Callable[[], Position]]]
 """The epoch of each batch that was asked for and has not come yet, and the position after it."""
 
 
-def batches(loader: Loader, way: WalkPlan) -> Iterator[HandedBatch]:
+def indexed_batches(loader: Loader, way: WalkPlan) -> Iterator[HandedBatch]:
     """Shares the samples out; refuses what cannot be shared out at once."""
     loaders.check(loader)
     keeper = _keeper(loader)
@@ -31,7 +38,7 @@ def batches(loader: Loader, way: WalkPlan) -> Iterator[HandedBatch]:
     return _loaded(loader, way, made, picks, given.batch is not None)
 
 
-def count(loader: Loader, way: WalkPlan) -> Optional[int]:
+def indexed_count(loader: Loader, way: WalkPlan) -> Optional[int]:
     """How many steps are left; None where only the user's sampler could tell."""
     if way.epochs is None or _keeper(loader) is not None:
         return None
@@ -70,7 +77,7 @@ class BatchDataset:
         epoch, number, samples = pick
         if loaders.is_in_worker():
             # Which worker makes a batch, and what it made before, must not change how it is made.
-            seeding.seed(self._seed, "batch", epoch, number, self._rank)
+            epoch_order.seed_generators(self._seed, "batch", epoch, number, self._rank)
         if not self._is_batched:
             return self._dataset[samples[0]]
         at_once: Optional[Callable[[List[int]], Any]] = getattr(self._dataset, "__getitems__", None)
@@ -95,7 +102,7 @@ def _shared(
         samples = orders.taken(cut, way.rank, way.world)
         if given.chosen is not None:
             samples = [given.chosen[sample] for sample in samples]
-        made.append((cut.before.epoch, known(cut.after)))
+        made.append((cut.before.epoch, known_position(cut.after)))
         yield cut.before.epoch, number, samples
 
 
@@ -114,7 +121,7 @@ def _sampled(
         for samples, after in _with_states(loader, keeper):
             at, is_empty = at + 1, False
             here = (epoch, at) if after.is_within else (epoch + 1, 0)
-            made.append((epoch, known(Position(*here, inner=after.state, world=way.world))))
+            made.append((epoch, known_position(Position(*here, inner=after.state, world=way.world))))
             yield epoch, number, samples
             number += 1
         if is_empty and not is_loaded:

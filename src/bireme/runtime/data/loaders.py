@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence
 
 from ..script.complaints import Complaint
 from .epoch_order import derived
-from .walks import WalkPlan
+from .positions import WalkPlan
 
 Torch = Any  # torch's classes: imported by the script, never here
 

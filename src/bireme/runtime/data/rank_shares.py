@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 from ..script.complaints import Complaint
-from .epoch_order import Position, permutation
+from .epoch_order import permutation
+from .positions import Position
 
 _MOST_EPOCHS = 100_000
 

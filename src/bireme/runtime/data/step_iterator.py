@@ -7,10 +7,17 @@ from functools import partial
 from typing import Any, Iterator, Optional, Protocol, Tuple
 
 from ..script.complaints import Complaint
-from . import indexed_data, iterable_data, loaders, rank_shares, seeding
-from .epoch_order import Position
-from .stream_shares import StreamReader
-from .walks import HandedBatch, WalkPlan, announce_epoch, gave_nothing, known, own_state
+from . import epoch_order, indexed_data, iterable_data, loaders, rank_shares
+from .iterable_data import StreamReader
+from .positions import (
+    HandedBatch,
+    Position,
+    WalkPlan,
+    announce_epoch,
+    gave_nothing,
+    known_position,
+    own_state,
+)
 
 Data = Any  # whatever the user has
 
@@ -45,7 +52,7 @@ class Steps:
         self.epoch = position.epoch
         """The epoch of the last batch that was handed out."""
         self._epochs = epochs
-        self._after = known(position)
+        self._after = known_position(position)
         way = WalkPlan(env.rank, env.world_size, start, position, epochs, seed)
         self._handed = _walk(data, way)
         left = _count(data, way)
@@ -94,7 +101,7 @@ class Shard:
     def __iter__(self) -> Iterator[Any]:
         if _is_sequence(self.data):
             return self._of_sequence()
-        return seeding.apart(self._of_stream())
+        return epoch_order.with_own_generators(self._of_stream())
 
     def _of_sequence(self) -> Iterator[Any]:
         here, total = self.position, len(self.data)
@@ -132,14 +139,14 @@ def _walk(data: Data, way: WalkPlan) -> Iterator[HandedBatch]:
     if isinstance(data, Shard):
         return _elements(data.data, way, data.shuffle)
     if loaders.is_stream(data):
-        return iterable_data.elements(data, way)
+        return iterable_data.stream_elements(data, way)
     if loaders.has_state(data):
         return _through(data, way, own_state(way))
     if not loaders.is_loader(data):
         return _elements(data, way, shuffle=False)
     if loaders.is_stream(data.dataset):
-        return iterable_data.batches(data, way)
-    return indexed_data.batches(data, way)
+        return iterable_data.stream_batches(data, way)
+    return indexed_data.indexed_batches(data, way)
 
 
 def _count(data: Data, way: WalkPlan) -> Optional[int]:
@@ -149,7 +156,7 @@ def _count(data: Data, way: WalkPlan) -> Optional[int]:
         if way.epochs is None or loaders.is_stream(data) or loaders.has_state(data):
             return None
         if loaders.is_loader(data):
-            return None if loaders.is_stream(data.dataset) else indexed_data.count(data, way)
+            return None if loaders.is_stream(data.dataset) else indexed_data.indexed_count(data, way)
         if not _is_sequence(data):
             return None
         rule = rank_shares.SharingRule(way.world, merges=False)
@@ -161,7 +168,7 @@ def _count(data: Data, way: WalkPlan) -> Optional[int]:
 def _elements(data: Data, way: WalkPlan, shuffle: bool) -> Iterator[HandedBatch]:
     _check(data)
     if not _is_sequence(data):
-        return iterable_data.elements(data, way)
+        return iterable_data.stream_elements(data, way)
     rank_shares.check(len(data), way.position, rank_shares.SharingRule(way.world))
     return _of_sequence(data, way, shuffle)
 
@@ -173,7 +180,7 @@ def _of_sequence(data: Data, way: WalkPlan, shuffle: bool) -> Iterator[HandedBat
         total, way.position, rank_shares.SharingRule(way.world, merges=False), way.epochs
     ):
         (own,) = orders.taken(cut, way.rank, way.world)
-        yield HandedBatch(cut.before.epoch, data[own], known(cut.after))
+        yield HandedBatch(cut.before.epoch, data[own], known_position(cut.after))
 
 
 def _through(loader: Data, way: WalkPlan, state: Any) -> Iterator[HandedBatch]:  # Any: a plain tree

@@ -16,8 +16,8 @@ import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Mapping, Optional, Set, Tuple, Union  # Any: see `scalars`
 
-from . import device_copies, scalar_values
-from .device_copies import DeviceCopy
+from . import framework_values
+from .framework_values import DeviceCopy
 from .record_file import RecordFile
 from .record_format import (
     LARGEST,
@@ -183,9 +183,9 @@ class Recorder:
         copies: Dict[str, DeviceCopy] = {}
         for name, value in values.items():
             try:
-                copy = None if isinstance(value, (float, int)) else device_copies.begun(value)
+                copy = None if isinstance(value, (float, int)) else framework_values.begun(value)
                 if copy is None:
-                    plain[name] = scalar_values.number(value)
+                    plain[name] = framework_values.number(value)
                 else:
                     copies[name] = copy
             except Exception as error:  # an accelerator that failed raises its own kinds
@@ -196,7 +196,9 @@ class Recorder:
             self._await(tuple(copies.values()), lambda *found: self._copied(at, now, names, found))
 
     def _copied(self, step: int, now: float, names: Tuple[str, ...], found: Tuple[Any, ...]) -> None:
-        self._put_scalars(step, now, {name: scalar_values.number(value) for name, value in zip(names, found)})
+        self._put_scalars(
+            step, now, {name: framework_values.number(value) for name, value in zip(names, found)}
+        )
 
     def _when_copied(self, name: str, value: Any, then: Callable[[Any], None]) -> None:
         def named(value: Any) -> None:
@@ -205,7 +207,7 @@ class Recorder:
             except Exception as error:
                 self._say(f"{name} is not recorded: {_sentence(error)}", about=name)
 
-        copy = device_copies.begun(value)
+        copy = framework_values.begun(value)
         if copy is None:
             named(value)
         else:

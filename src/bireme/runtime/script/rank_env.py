@@ -7,6 +7,7 @@ the ranks, comes first.
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
@@ -179,3 +180,18 @@ def _config(environ: Environ) -> Dict[str, Any]:  # Any: what JSON holds
 def _number(environ: Environ, name: str, default: Any = None) -> Any:  # Any: an int, or the default
     text = environ.get(name, "") if name else ""
     return int(text) if text.isdecimal() else default
+
+
+def device_name(local_rank: int) -> str:
+    """`cuda:N`, `mps` or `cpu`, as torch sees it; `cpu` where the script has not imported torch."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return "cpu"
+    if torch.cuda.is_available():
+        # A launcher that shows each rank its own device only leaves no other number than 0.
+        return f"cuda:{local_rank % torch.cuda.device_count()}"
+    backends = getattr(torch, "backends", None)
+    mps = getattr(backends, "mps", None)
+    if mps is not None and mps.is_available():
+        return "mps"
+    return "cpu"

@@ -24,18 +24,18 @@ from typing import (
 
 from ..checkpoints.values import Owner, Restored
 from ..records.recorder import Recorder
-from . import devices, notes, random_states
-from .accumulation import Accumulation
+from . import notes, rank_env, restored_state
 from .complaints import Complaint, NotFinite, mistaken
 from .graceful_stop import GracefulStop
 from .rank_env import RankEnv
+from .restored_state import Accumulation
 from .run_settings import RunSettings, origin
 from .save_schedule import SaveSchedule, interval, whole
 from .step_agreement import open_page
 
 if TYPE_CHECKING:  # imported when they are used: a script that only reports does not wait for them
     from ..checkpoints.manager import Checkpoints
-    from ..data.epoch_order import Position
+    from ..data.positions import Position
     from ..data.step_iterator import Shard, Steps
     from .echo import Echo
 
@@ -113,7 +113,7 @@ class Run:
     @property
     def device(self) -> str:
         """`cuda:N`, `mps` or `cpu`, for `torch.device(run.device)`."""
-        return devices.device(self.env.local_rank)
+        return rank_env.device_name(self.env.local_rank)
 
     @property
     def epoch(self) -> int:
@@ -180,7 +180,7 @@ class Run:
         self._schedule.goes_on_after(found.step)
         self._accumulation.came_back(parts, found, self.env)
         if "random" in found.own:
-            random_states.put(found.own["random"])
+            restored_state.restore_random(found.own["random"])
         if self.rank == 0:
             self._tell(f"goes on after step {found.step}, from {found.name}")
         return StartStep(found.step + 1, found.values)
@@ -214,7 +214,7 @@ class Run:
         if not self.env.trains:
             return
         self._recorder.look_after()
-        own: Dict[str, Any] = {"random": random_states.capture()}
+        own: Dict[str, Any] = {"random": restored_state.capture_random()}
         if self._walk is not None:
             own["position"] = self._walk.position.state()
             own["seed"] = self._settings.seed
@@ -237,7 +237,7 @@ class Run:
         what `shard` gave. A loader that shuffles keeps doing so; it needs no DistributedSampler.
         """
         from ..data import step_iterator
-        from ..data.epoch_order import Position
+        from ..data.positions import Position
 
         is_training = start is not None or (self._walk is None and self._restored is None)
         here = Position() if start is None else self._position()
@@ -254,7 +254,7 @@ class Run:
             )
         if start is not None and self._restored is not None and "random" in self._restored.own:
             # What was drawn since `restore` must not change what comes: the loop goes on where it was saved.
-            random_states.put(self._restored.own["random"])
+            restored_state.restore_random(self._restored.own["random"])
         if start is not None:
             self._accumulation.put_back()
         return iter(made)
@@ -266,7 +266,7 @@ class Run:
         evaluation, it begins at the beginning. `run.steps(run.shard(data), start=start)` counts the steps.
         """
         from ..data import step_iterator
-        from ..data.epoch_order import Position
+        from ..data.positions import Position
 
         here = Position() if start is None else self._position()
         made = step_iterator.shard(data, self.env, here, self._settings.seed, shuffle)
@@ -368,9 +368,9 @@ class Run:
         return found
 
     def _position(self) -> Position:
-        from . import resume_position
+        from . import restored_state
 
-        return resume_position.position(self._restored, self.env, self._settings.seed, self._tell)
+        return restored_state.resume_position(self._restored, self.env, self._settings.seed, self._tell)
 
     def _warn_of_repetition(self, first: int) -> None:
         if self._steps is not None and first < self._steps.step:

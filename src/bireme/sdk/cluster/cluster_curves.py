@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bireme.runs.logs.log_metrics import Picker
-from bireme.runs.logs.log_records import EchoedRecords, SeriesLimit
+from bireme.runs.logs.log_metrics import EchoedRecords, Picker, SeriesLimit
 from bireme.runs.metrics.metric_reader import Reported
 from bireme.sdk.cluster.cluster_follower import ClusterWatch
 

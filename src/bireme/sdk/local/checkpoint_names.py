@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from bireme import errors
 from bireme.backends.local.preflight import python_finder
-from bireme.runs import checkpoint_export, run_checkpoints
+from bireme.runs import run_checkpoints
 from bireme.runs.run_checkpoints import Checkpoint
 from bireme.sdk.lookup import Places
 
@@ -78,8 +78,8 @@ def export(places: Places, given: str, target: str, part: str, *, force: bool) -
     pythons = [python_finder.find(os.environ), sys.executable]
     if "/" not in name:
         pythons.insert(0, places.find(name).python(os.environ))
-    told = checkpoint_export.export(
-        pythons, checkpoint_export.ExportRequest(source, os.path.abspath(target), part, force)
+    told = run_checkpoints.export(
+        pythons, run_checkpoints.ExportRequest(source, os.path.abspath(target), part, force)
     )
     return Exported(
         f"{name}@{told.step}",

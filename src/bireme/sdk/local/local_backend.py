@@ -195,7 +195,7 @@ class LocalJob:
         from bireme.runs.metrics import tensorboard
         from bireme.sdk.tensorboards import Curves
 
-        return Curves(self.run.path / tensorboard.FOLDER, log_metrics.feeds(self.run), self.run.exists)
+        return Curves(self.run.path / tensorboard.BOARD_FOLDER, log_metrics.feeds(self.run), self.run.exists)
 
     def stop(self) -> JobView:
         if self.run.is_active():

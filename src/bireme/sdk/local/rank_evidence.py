@@ -5,8 +5,10 @@ from __future__ import annotations
 from bireme.runs import rank_reports as runs_reports
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs import log_reader
+from bireme.runs.logs.log_entries import (
+    Stream,
+)
 from bireme.runs.logs.log_reader import LogLine, LogSelection
-from bireme.runs.logs.log_writer import Stream
 from bireme.runs.rank_reports import RankReport as RankReport
 from bireme.runs.rank_reports import ReportedError as ReportedError
 from bireme.runs.rank_reports import Reports as Reports

@@ -4,10 +4,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..script.complaints import Complaint
-from .epoch_order import Position
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands in its data: next comes the tail, if any, then the epoch's order from `at`."""
+
+    epoch: int = 0
+    at: int = 0
+    """How many samples of the epoch's order have been handed out, over all ranks; 0 while there is a tail."""
+    tail: Optional[Tuple[int, int]] = None
+    """(epoch, from): samples of the epoch before that were too few for all ranks, and open this one."""
+    inner: Any = None  # Any: a plain tree
+    """What a loader, sampler or dataset that keeps its own position says of it."""
+    world: int = 0
+    """For how many ranks `inner` holds; 0: for any number."""
+
+    @property
+    def is_within_an_epoch(self) -> bool:
+        """Whether the order of the epoch matters for what comes next."""
+        return bool(self.at or self.tail or self.inner is not None)
+
+    def state(self) -> Dict[str, Any]:  # Any: a plain tree
+        """The position as a plain tree, for a checkpoint."""
+        tail = None if self.tail is None else list(self.tail)
+        return {"epoch": self.epoch, "at": self.at, "tail": tail, "inner": self.inner, "world": self.world}
+
+
+def position(state: Mapping[str, Any]) -> Position:  # Any: a plain tree
+    """Reads what `Position.state` gave."""
+    try:
+        tail = state.get("tail")
+        return Position(
+            epoch=int(state["epoch"]),
+            at=int(state["at"]),
+            tail=None if tail is None else (int(tail[0]), int(tail[1])),
+            inner=state.get("inner"),
+            world=int(state.get("world", 0)),
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise Complaint(f"this is not a position in the data: {state!r}") from error
 
 
 @dataclass(frozen=True)
@@ -50,7 +89,7 @@ def own_state(way: WalkPlan) -> Any:  # Any: a plain tree
     return inner
 
 
-def known(position: Position) -> Callable[[], Position]:
+def known_position(position: Position) -> Callable[[], Position]:
     """A position that needs no asking."""
     return partial(_same, position)
 
