@@ -34,6 +34,7 @@ EXPECTED = {
         "numpy",
         r"weights after 500 steps: \[(3\.0|2\.9)\d+, -(1\.0|0\.9)\d+, (2\.0|1\.9)\d+\]",
     ),
+    "pytorch-resume/job.yaml": ("torch", r"accuracy 0\.9[5-9]\d*, sum of all weights \d"),
     "jax-resume/jaxjob.yaml": ("jax", r"process 1 of 2: accuracy 0\.9[5-9]\d*, weights"),
     "tensorflow-resume/tfjob.yaml": ("tensorflow", r"worker 1 of 2: accuracy 0\.9[5-9]\d*, weights"),
 }

@@ -1,0 +1,1 @@
+"""Makes the README's picture of a terminal from a real run."""
