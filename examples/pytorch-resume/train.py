@@ -17,7 +17,7 @@ PAUSE = 0.01  # seconds; in place of the work of a larger model, so that there i
 def main() -> None:
     dist.init_process_group("gloo")
     torch.set_num_threads(1)  # the network is too small to gain from more
-    with bireme.init(every=10) as run:
+    with bireme.init(every=20) as run:
         torch.manual_seed(1)
         points = torch.rand(2000, 2) * 2 - 1
         inside = (points.norm(dim=1) < 0.7).long()

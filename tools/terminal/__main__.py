@@ -30,7 +30,7 @@ from bireme import Client
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "bireme run examples/pytorch-resume/train.py --workers 2"
 KILL_AFTER = "epoch 4/"
-INTO_THE_EPOCH = 0.25
+INTO_THE_EPOCH = 0.3
 """Seconds after that line, so that the rank dies between two checkpoints and in the middle of an epoch."""
 COLUMNS, ROWS = 110, 40
 LABEL = "A terminal: two ranks train, one is killed, and the job continues at the step where it was"
