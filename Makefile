@@ -1,6 +1,7 @@
 # Needs Python 3.11, make and a package registry. Everything else is installed into .venv.
 #   make demo    trains on handwritten digits with two workers
 #   make test    runs every check and every test
+#   make check   is the quick loop, under two minutes
 
 PYTHON ?= python3
 UV_VERSION := 0.13.7
@@ -9,10 +10,11 @@ HOROVOD_HASH := sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e22
 BIN := .venv/bin
 UV := $(BIN)/uv pip install --python $(BIN)/python
 STAMPS := .venv/.stamps
+APT := apt-get -o DPkg::Lock::Timeout=300
 
 export UV_HTTP_TIMEOUT ?= 300
 
-.PHONY: help setup torch frameworks mpi demo test cluster lint fmt soak bench deploy lock clean
+.PHONY: help setup torch frameworks mpi demo test check cluster lint fmt soak bench deploy lock clean
 
 help:            ## Lists the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,8 +26,11 @@ frameworks: $(STAMPS)/frameworks $(STAMPS)/horovod mpi ## Adds every framework t
 demo: setup torch                   ## Trains on handwritten digits with two workers.
 	. $(BIN)/activate && bireme run examples/pytorch-digits/train.py --workers 2
 
-test: setup frameworks lint         ## Runs every check and every test.
-	$(BIN)/pytest
+test: setup                         ## Runs every check and every test; LESS=1 installs no frameworks and no Kubernetes.
+	$(if $(LESS),BIREME_TEST_LESS=1) $(BIN)/python -m tools.suites $(if $(LESS),less,test)
+
+check: setup                        ## The quick loop: lint, types, unit and architecture tests, a thousand seeds.
+	$(BIN)/python -m tools.suites check
 
 lint: setup                         ## Checks format, style, types and import layers.
 	$(BIN)/ruff format --check .
@@ -92,5 +97,5 @@ $(STAMPS)/horovod: $(STAMPS)/uv
 mpi:
 	@if command -v mpirun >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin; \
+		$(APT) update -q && DEBIAN_FRONTEND=noninteractive $(APT) install -y -q --no-install-recommends openmpi-bin; \
 	else echo "mpirun is not installed: the MPI examples are skipped. To have them: sudo apt-get install openmpi-bin"; fi

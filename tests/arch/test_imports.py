@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,7 @@ def test_what_must_start_quickly_imports_nothing_heavy(code: str, allowed: set[s
     assert loaded & HEAVY <= allowed
 
 
+@functools.cache
 def _modules() -> dict[str, Path]:
     found = {}
     for path in sorted((SOURCE / "bireme").rglob("*.py")):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tools.testcluster import building, clusters
 from tools.testcluster.clusters import Wish
-from tools.testcluster.places import ClusterError, Home
+from tools.testcluster.places import ClusterError, Home, Missing
 from tools.testcluster.recipes import RECIPES
 
 
@@ -78,6 +78,16 @@ def _build(words: argparse.Namespace) -> None:
         print(building.build(name))
 
 
+def _prepare(words: argparse.Namespace) -> None:
+    """Where this machine cannot run a cluster, the tests that need one say so."""
+    try:
+        clusters.prepare_for_nodes()
+        for name in words.programs:
+            building.build(name)
+    except Missing as missing:
+        building.tell(str(missing))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tools.testcluster", description="A real Kubernetes on this machine."
@@ -127,6 +137,10 @@ def _parser() -> argparse.ArgumentParser:
         "programs", nargs="*", metavar="PROGRAM", help=f"{', '.join(RECIPES)} (default: kubernetes)"
     )
     verb.set_defaults(verb=_build)
+
+    verb = verbs.add_parser("prepare", help="build programs and images, and install what nodes need")
+    verb.add_argument("programs", nargs="*", metavar="PROGRAM", default=["kubernetes"])
+    verb.set_defaults(verb=_prepare)
     return parser
 
 

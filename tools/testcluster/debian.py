@@ -65,7 +65,9 @@ def install_missing(tell: Tell) -> None:
     tell(f"installing {wanted}")
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for words in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", *packages]):
-        answer = subprocess.run(["apt-get", *words], env=environ, capture_output=True, text=True)
+        # Another install on this machine may hold the lock for a while.
+        command = ["apt-get", "-o", "DPkg::Lock::Timeout=300", *words]
+        answer = subprocess.run(command, env=environ, capture_output=True, text=True)
         if answer.returncode != 0:
             raise ClusterError(f"apt-get {words[0]} failed: {answer.stderr.strip()[-600:]}")
 
