@@ -12,8 +12,9 @@ import msgspec
 from bireme.backends.local import run_environment
 from bireme.backends.local.backend import LocalBackend
 from bireme.backends.local.cgroups import Cgroups
+from bireme.backends.local.journal_entries import Entry
 from bireme.backends.local.preflight import gpus, provenance
-from bireme.backends.local.processes import Input
+from bireme.backends.local.processes import Input, LocalProcesses
 from bireme.backends.local.warm.launcher import WarmLauncher
 from bireme.core.clock import Clock
 from bireme.engine.step import Stored, step
@@ -21,6 +22,7 @@ from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.replicas import Observation
 from bireme.model.status import Phase, Status
 from bireme.runs.directory import RunDirectory
+from bireme.runs.journal import Backlog, Journal
 from bireme.runs.ledger import Ledger
 from bireme.runs.storage import disk_room, files
 from bireme.runs.storage.disk_room import LAST_TRIES, PASSING, DiskRoom
@@ -38,15 +40,15 @@ class RunStore:
     happens to the replicas meanwhile is seen by the next step.
     """
 
-    def __init__(self, run: RunDirectory, backend: LocalBackend, clock: Clock) -> None:
-        self._run = run
+    def __init__(self, run: RunDirectory, journal: Backlog[Entry], clock: Clock) -> None:
+        self.run = run
         self._clock = clock
-        self._journal = backend.journal
-        self._room = backend.room
+        self._journal = journal
+        self._room = journal.room
         self.status = run.status()
 
     async def load(self, key: str) -> Stored | None:
-        desired = self._run.desired()
+        desired = self.run.desired()
         job = desired.job
         if desired.deleted and not job.policy.suspend:
             policy = msgspec.structs.replace(job.policy, suspend=True)
@@ -57,7 +59,7 @@ class RunStore:
         # The journal first: the status must not count an end that the next runner would not know of.
         await self._room.until(self._journal.flush)
         # Then the status: an event may be lost with us, a count may not.
-        await self._room.until(lambda: self._run.write_status(decision.status))
+        await self._room.until(lambda: self.run.write_status(decision.status))
         self.status = decision.status
         await self.tell(decision.events)
 
@@ -65,7 +67,7 @@ class RunStore:
         told = tuple(events)
 
         def write() -> None:
-            self._run.append_events(told, self._clock.time())
+            self.run.append_events(told, self._clock.time())
 
         if _is_over(self.status):
             # The truth is written: nobody who removes or resumes the job waits long for its events.
@@ -97,23 +99,23 @@ async def _serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: R
         launch = await room.until(
             lambda: WarmLauncher(run.home, place, clock, warm=run.context().options.warm)
         )
+        journal: Backlog[Entry] = Backlog(Journal(run.journal_path, Entry), room)
         async with asyncio.TaskGroup() as tasks, launch as launcher:
+            processes = LocalProcesses(launcher, Cgroups.find())
             backend = LocalBackend(
-                run, place, ledger, launcher, Cgroups.find(), tasks, changed.set, room, clock, chance
+                run.id, place, ledger, processes, journal, tasks, changed.set, clock, chance
             )
-            backend.recover()
-            await _carry_on(run, backend, changed, clock)
-            backend.close()
-            backend.sweep()
+            await carry_on(RunStore(run, journal, clock), backend, changed, clock)
         disk_room.release_reserve(run.path)
     finally:
         loop.remove_reader(wake.fileno())
         wake.close()
 
 
-async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.Event, clock: Clock) -> None:
-    store = RunStore(run, backend, clock)
-    room = backend.room
+async def carry_on(store: RunStore, backend: LocalBackend, changed: asyncio.Event, clock: Clock) -> None:
+    """Take step after step until the job is at rest and everything is written; nothing of it lives then."""
+    run, room = store.run, backend.room
+    backend.recover()
     shown: bytes = b""
     attempt = run.status().attempt
     while True:
@@ -132,6 +134,7 @@ async def _carry_on(run: RunDirectory, backend: LocalBackend, changed: asyncio.E
             await store.tell((event,))
             disk_room.keep_reserve(run.path)
         if at_rest and not changed.is_set() and (gives_up or not (room.is_short or backend.holds)):
+            backend.close()
             return
         longest = room.pause if room.is_short else LONGEST_WAIT
         now = clock.time()

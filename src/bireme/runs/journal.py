@@ -64,6 +64,10 @@ class Backlog(Generic[Record]):
         self._waiting: list[Record] = []
         self.room = room
 
+    def read(self) -> tuple[Record, ...]:
+        """Every record that was written, oldest first."""
+        return self._journal.read()
+
     @property
     def is_behind(self) -> bool:
         return bool(self._waiting)

@@ -6,19 +6,16 @@ import asyncio
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
 
 from bireme import errors
-from bireme.backends.local import journal_entries, mpi_agent, processes
-from bireme.backends.local.cgroups import Cgroups, kill_all
+from bireme.backends.local import journal_entries, mpi_agent
 from bireme.backends.local.journal_entries import Began, Entry, Gone, Known
-from bireme.backends.local.launch import Launcher
 from bireme.backends.local.mpi_agent import AgentServer
-from bireme.backends.local.processes import Program
+from bireme.backends.local.processes import Processes, Program
 from bireme.backends.local.programs import LOOPBACK, Allocation, RunEnvironment
 from bireme.backends.local.replica import ReplicaRun
 from bireme.backends.local.replica_reports import Telling
@@ -37,12 +34,10 @@ from bireme.model.replicas import (
     Waiting,
 )
 from bireme.model.stored import Stored
-from bireme.runs.directory import RunDirectory
-from bireme.runs.journal import Backlog, Journal
+from bireme.runs.journal import Backlog
 from bireme.runs.ledger import Grant, Ledger
-from bireme.runs.storage.disk_room import PASSING, DiskRoom
-
-_MOST_SWEEPS, _SWEEP_EVERY = 2000, 0.005
+from bireme.runs.run_files import RunId
+from bireme.runs.storage.disk_room import PASSING
 
 
 class LocalBackend:
@@ -50,30 +45,26 @@ class LocalBackend:
 
     def __init__(
         self,
-        run: RunDirectory,
+        run: RunId,
         site: RunEnvironment,
         ledger: Ledger,
-        launcher: Launcher,
-        cgroups: Cgroups | None,
+        processes: Processes,
+        journal: Backlog[Entry],
         tasks: asyncio.TaskGroup,
         changed: Callable[[], None],
-        room: DiskRoom,
         clock: Clock,
         chance: Random,
     ) -> None:
         self._run = run
         self._site = site
         self._ledger = ledger
-        self._launcher = launcher
-        self._cgroups = cgroups
+        self._processes = processes
         self._tasks = tasks
         self._changed = changed
         self._clock = clock
         self._chance = chance
-        journal: Journal[Entry] = Journal(site.folder / "journal.jsonl", Entry)
-        self._recorded = journal.read
-        self.journal = Backlog(journal, room)
-        self.room = room
+        self.journal = journal
+        self.room = journal.room
         self._left: dict[str, Known] = {}
         self._runs: dict[str, ReplicaRun] = {}
         self._faults: list[Fault] = []
@@ -85,19 +76,8 @@ class LocalBackend:
 
     def recover(self) -> None:
         """Learn from the journal what an earlier runner left, and end what is still alive of it."""
-        self._left = journal_entries.replay(list(self._recorded()))
-        self.sweep()
-
-    def sweep(self) -> None:
-        """Kill every process that carries the mark of this run until none is left."""
-        for group in self._cgroups.groups(self._site.run) if self._cgroups else []:
-            kill_all(group)
-            group.remove()
-        for _ in range(_MOST_SWEEPS):
-            if not (alive := processes.marked(self._site.run)):
-                return
-            processes.kill(alive)
-            time.sleep(_SWEEP_EVERY)
+        self._left = journal_entries.replay(list(self.journal.read()))
+        self._processes.end_run(self._site.run)
 
     async def see(self, key: str, stored: Stored) -> Observation:
         for name, run in list(self._runs.items()):
@@ -130,8 +110,10 @@ class LocalBackend:
             await self.room.until(lambda: self._listen(folder))
 
     def close(self) -> None:
+        """End what is left of the run once it is at rest."""
         if self._agents is not None:
             self._agents.close()
+        self._processes.end_run(self._site.run)
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
         for action in actions:
@@ -165,7 +147,7 @@ class LocalBackend:
     def _admit(self, action: Admit) -> None:
         before = self._admission
         try:
-            answer = self._ledger.admit(self._run.id, action.attempt, action.demands, self._clock.time())
+            answer = self._ledger.admit(self._run, action.attempt, action.demands, self._clock.time())
         except PASSING as error:
             # Not an answer: the core asks again. What is granted already stays so.
             self.room.lack(error)
@@ -190,7 +172,7 @@ class LocalBackend:
 
     def _release(self) -> None:
         try:
-            self._ledger.release(self._run.id)
+            self._ledger.release(self._run)
         except PASSING as error:
             self.room.lack(error)  # the admission is still there, so the core asks for this again
             return
@@ -207,9 +189,7 @@ class LocalBackend:
         if not self.journal.precede(began):
             return  # it is still missing at the next look, and started then
         placed = Allocation(action, uid, self._devices(job, action))
-        run = ReplicaRun(
-            placed, self._site, self._launcher, self._cgroups, self.journal, self._changed, self._clock
-        )
+        run = ReplicaRun(placed, self._site, self._processes, self.journal, self._changed, self._clock)
         self._runs[action.replica] = run
         self._began[uid] = began.at
         self._tasks.create_task(run.live())

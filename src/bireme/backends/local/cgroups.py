@@ -1,4 +1,4 @@
-"""How are a replica's limits enforced and its processes found: control groups, v1 and v2.
+"""Enforces the limits of a container and finds its processes: control groups, v1 and v2.
 
 Linux only. Where no control group can be written, `Cgroups.find` answers None, the caller says so in a
 sentence, and limits are claimed in the ledger but not enforced.
@@ -33,8 +33,8 @@ class OutOfMemory(Struct, frozen=True):
     peak: int
 
 
-class Group:
-    """The control groups of one replica; one folder for each controller in v1, a single one in v2."""
+class Cgroup:
+    """The control groups of one container; one folder for each controller in v1, a single one in v2."""
 
     def __init__(self, folders: dict[str, Path], unified: bool) -> None:
         self._folders = folders
@@ -108,6 +108,13 @@ class Group:
             _write(freezer / "freezer.state", "THAWED")
         return not self.pids()
 
+    def kill_all(self) -> None:
+        """Kill until no process is left, for a few seconds at most: the kernel may hold one in a driver."""
+        for _ in range(_MOST_KILLS):
+            if self.kill():
+                return
+            time.sleep(_KILL_EVERY)
+
     def remove(self) -> None:
         for folder in self._folders.values():
             for path in (*sorted(_below(folder), reverse=True), folder):
@@ -140,7 +147,7 @@ class Cgroups:
             _write(bases["cpu"] / "cpu.shares", str(min(_USUAL_SHARES * _cores(), _MOST_SHARES)))
         return cls(bases, unified=False) if "memory" in bases else None
 
-    def group(self, *path: str) -> Group | None:
+    def group(self, *path: str) -> Cgroup | None:
         """Make (or find again) the group of one container."""
         folders: dict[str, Path] = {}
         for controller, base in self._bases.items():
@@ -151,9 +158,9 @@ class Cgroups:
             except OSError:
                 continue
             folders[controller] = folder
-        return Group(folders, self.unified) if folders else None
+        return Cgroup(folders, self.unified) if folders else None
 
-    def groups(self, *prefix: str) -> list[Group]:
+    def groups(self, *prefix: str) -> list[Cgroup]:
         """Every group below a run or a replica that still exists."""
         names = {
             folder.name
@@ -162,7 +169,7 @@ class Cgroups:
             if folder.is_dir()
         }
         return [
-            Group({key: base / name for key, base in self._bases.items()}, self.unified)
+            Cgroup({key: base / name for key, base in self._bases.items()}, self.unified)
             for name in sorted(names)
         ]
 
@@ -188,14 +195,6 @@ def leave() -> None:
         if found:
             root = _ROOT / controllers.removeprefix("name=") if controllers else _ROOT
             _write(root / above.lstrip("/") / "cgroup.procs", "0")
-
-
-def kill_all(group: Group) -> None:
-    """Kill until no process is left, for a few seconds at most: the kernel may hold one in its disk."""
-    for _ in range(_MOST_KILLS):
-        if group.kill():
-            return
-        time.sleep(_KILL_EVERY)
 
 
 def _cores() -> int:

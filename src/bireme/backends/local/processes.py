@@ -1,4 +1,4 @@
-"""How is one program started, waited for and ended, so that nothing of it lingers."""
+"""Starts programs, waits for them and ends them, so that nothing of them lingers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import os
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
+from bireme.backends.local.cgroups import Cgroups, OutOfMemory
+from bireme.model.pods import Resources
 from bireme.runtime import linux
 
 MARK = "BIREME_RUN"
@@ -20,6 +23,10 @@ MARK = "BIREME_RUN"
 
 _OURS, _OF_THE_USER = "BIREME_", ("BIREME_HOME", "BIREME_WARM_MEMORY")
 _POLL = 0.05
+_MOST_SWEEPS, _SWEEP_EVERY = 2000, 0.005
+
+EVICTED = -1
+"""The exit code of a process that was lost with the zygote that had forked it."""
 
 
 class Program(Struct, frozen=True):
@@ -66,6 +73,9 @@ class Output(Struct, frozen=True):
 class Process(Protocol):
     """A started program, whoever started it."""
 
+    is_warm: bool
+    """Whether it was forked from a process that had its modules imported."""
+
     @property
     def pid(self) -> int: ...
 
@@ -76,12 +86,93 @@ class Process(Protocol):
         """Send a signal to the whole process group; harmless once it is gone."""
 
 
+class Group(Protocol):
+    """What holds all processes of one container, however they were started, and limits them."""
+
+    @property
+    def procs(self) -> list[str]:
+        """The files into which a process writes `0` to join."""
+
+    def out_of_memory(self) -> OutOfMemory | None:
+        """Whether a process of it was killed for lack of memory."""
+
+    def kill(self) -> bool:
+        """Kill every process of the group at once; True when none is left."""
+
+    def kill_all(self) -> None:
+        """Kill until none is left."""
+
+    def remove(self) -> None: ...
+
+
+class Launcher(Protocol):
+    """Starts programs: as a new process, or as a fork of a warm one."""
+
+    async def launch(self, program: Program, output: Output, label: str) -> Process:
+        """Start a program, known by a label in reports; raises NotStarted."""
+
+
+class Processes(Launcher, Protocol):
+    """The processes of this machine, as far as a runner has to do with them."""
+
+    def start_time(self, pid: int) -> int:
+        """When a process started, in clock ticks since boot; with the pid it names a process for ever."""
+
+    def group(self, path: tuple[str, ...], limits: Resources) -> Group | None:
+        """Make the group of one container; None where this machine has no such thing."""
+
+    def end_rest(self, process: Process, group: Group | None) -> None:
+        """Kill what the first process of a container left behind: a container ends with that one."""
+
+    def end_run(self, run: str) -> None:
+        """Kill every process that carries the mark of a run, until none is left."""
+
+
 class NotStarted(Exception):
     """The program could not be started; the text says why."""
 
 
+class LocalProcesses:
+    """The real processes."""
+
+    def __init__(self, launcher: Launcher, cgroups: Cgroups | None) -> None:
+        self._cgroups = cgroups
+        self.launch = launcher.launch
+
+    def start_time(self, pid: int) -> int:
+        return start_time(pid)
+
+    def group(self, path: tuple[str, ...], limits: Resources) -> Group | None:
+        group = self._cgroups.group(*path) if self._cgroups else None
+        if group is not None:
+            group.limit(limits)
+        return group
+
+    def end_rest(self, process: Process, group: Group | None) -> None:
+        if group is not None:
+            group.kill_all()
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def end_run(self, run: str) -> None:
+        for group in self._cgroups.groups(run) if self._cgroups else []:
+            group.kill_all()
+            group.remove()
+        # What left its group, or never was in one, still has the mark in its environment.
+        for _ in range(_MOST_SWEEPS):
+            if not (alive := marked(run)):
+                return
+            for pid in alive:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_SWEEP_EVERY)
+
+
 class Spawned:
     """A child of this process."""
+
+    is_warm = False
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
@@ -155,12 +246,6 @@ def marked(run: str) -> set[int]:
         pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()} - {os.getpid()}
         found = {pid for pid in pids if (linux.variable_of(pid, MARK) or "").startswith(f"{run}/")}
     return {pid for pid in found if (entry := linux.process(pid)) is not None and not entry.zombie}
-
-
-def kill(pids: set[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def start_time(pid: int) -> int:

@@ -1,20 +1,17 @@
-"""How does one replica live here: its containers, as a kubelet would keep them."""
+"""Keeps the containers of one replica as a kubelet would."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 from collections.abc import Callable
 
 from bireme import errors
-from bireme.backends.local import cgroups, processes, programs
-from bireme.backends.local.cgroups import Cgroups, Group
+from bireme.backends.local import programs
 from bireme.backends.local.journal_entries import Ended, Entry, Gone, Over, Ran
-from bireme.backends.local.launch import Launcher
 from bireme.backends.local.log_pump import Pump, Sink, drain
-from bireme.backends.local.processes import NotStarted, Output, Process, Program
+from bireme.backends.local.processes import EVICTED, Group, NotStarted, Output, Process, Processes, Program
 from bireme.backends.local.programs import Allocation, RunEnvironment
 from bireme.core.clock import Clock
 from bireme.core.replicas import container_env, kubelet
@@ -34,8 +31,6 @@ _TRY_AGAIN = 1.0
 """Seconds until a container is tried again that could not be started for lack of room on the disk."""
 _PROMPT = 0.05
 """Seconds until an unfinished line is shown to a person who may have to answer it."""
-EVICTED = -1
-"""The exit code that a launcher answers when it lost the process with its zygote."""
 
 
 class ReplicaRun:
@@ -45,8 +40,7 @@ class ReplicaRun:
         self,
         placed: Allocation,
         site: RunEnvironment,
-        launcher: Launcher,
-        groups: Cgroups | None,
+        processes: Processes,
         journal: Backlog[Entry],
         changed: Callable[[], None],
         clock: Clock,
@@ -54,8 +48,7 @@ class ReplicaRun:
         self.placed = placed
         self.fault: str | None = None
         self._site = site
-        self._launcher = launcher
-        self._cgroups = groups
+        self._processes = processes
         self._journal = journal
         self._note = journal.append
         self._changed = changed
@@ -185,7 +178,7 @@ class ReplicaRun:
                 self._site, self.placed, container, tuple(group.procs) if group else ()
             )
             output = Output(pumps[0].write_end, pumps[1].write_end, self._stdin(container))
-            process = await self._launcher.launch(program, output, self._label)
+            process = await self._processes.launch(program, output, self._label)
         except (NotStarted, container_env.Unresolved, OSError, ValueError, errors.BiremeError) as error:
             if sink is not None:
                 sink.close()
@@ -198,9 +191,8 @@ class ReplicaRun:
         self._states[container.name] = kubelet.started(
             self._states.get(container.name, ContainerState()), self._clock.monotonic()
         )
-        ticks = processes.start_time(process.pid)
-        warm = not isinstance(process, processes.Spawned)
-        self._note(Ran(self.placed.uid, container.name, process.pid, ticks, warm, now))
+        ticks = self._processes.start_time(process.pid)
+        self._note(Ran(self.placed.uid, container.name, process.pid, ticks, process.is_warm, now))
         tasks.create_task(self._watch(container, process, pumps, sink))
         return True
 
@@ -215,13 +207,8 @@ class ReplicaRun:
     async def _watch(self, container: Container, process: Process, pumps: list[Pump], sink: Sink) -> None:
         code = await process.wait()
         now = self._clock.time()
-        # A container ends with its first process; whatever that one left behind ends with it.
         group = self._groups.get(container.name)
-        if group is not None:
-            cgroups.kill_all(group)
-        else:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+        self._processes.end_rest(process, group)
         drain(pumps, sink)
         self._explain(container, code, group)
         code = 137 if code == EVICTED else code
@@ -259,15 +246,11 @@ class ReplicaRun:
         return LogSettings(live_every=_PROMPT) if is_typed else LogSettings()
 
     def _group(self, container: Container) -> Group | None:
-        if self._cgroups is None:
-            return None
         old = self._groups.get(container.name)
         if old is not None:
             old.remove()
-        start = self.placed.start
-        group = self._cgroups.group(self._site.run, start.replica, container.name)
-        if group is not None:
-            group.limit(container.limits)
+        path = (self._site.run, self.placed.start.replica, container.name)
+        group = self._processes.group(path, container.limits)
         self._groups[container.name] = group
         return group
 
@@ -303,6 +286,6 @@ class ReplicaRun:
             return
         for group in self._groups.values():
             if group is not None:
-                cgroups.kill_all(group)
+                group.kill_all()
                 group.remove()
         self._groups.clear()

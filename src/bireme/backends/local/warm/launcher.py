@@ -18,9 +18,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme.backends.local.processes import Output, Process, Program, exit_code, spawn
+from bireme.backends.local.processes import EVICTED, Output, Process, Program, exit_code, spawn
 from bireme.backends.local.programs import RunEnvironment
-from bireme.backends.local.replica import EVICTED
 from bireme.backends.local.warm import preload_plan, runtime_zip, script_imports, zygote_pool
 from bireme.backends.local.warm.zygote_files import Lesson
 from bireme.backends.local.warm.zygote_pool import Key, ZygotePool
@@ -219,6 +218,8 @@ class WarmLauncher:
 
 class Forked:
     """A rank that a zygote forked for this runner."""
+
+    is_warm = True
 
     def __init__(self, connection: _Connection, id: str, pid: int) -> None:
         self._connection = connection
