@@ -135,7 +135,7 @@ class Place:
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
         self._moment()
 
-    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
+    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> bool:
         starts = [one for one in actions if isinstance(one, Start)]
         if starts:
             if self._refused_at is not None and self._shows_refusals:
@@ -148,6 +148,7 @@ class Place:
         finally:
             if starts:
                 self._refused_at = self.wall() if self.faults else None
+        return False
 
     @property
     def _shows_refusals(self) -> bool:

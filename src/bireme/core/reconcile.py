@@ -12,7 +12,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.core import cleanup, clock, conditions, outcome, suspend, trouble
+from bireme.core import cleanup, clock, conditions, outcome, suspend, trouble, upkeep
 from bireme.core.replicas import removal, scaling, sync
 from bireme.core.restarts import attempts, limits, losses, restart, retry_policy
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
@@ -31,11 +31,12 @@ def reconcile(job: Job, status: Status, observation: Observation, now: float) ->
         return Decision(status, wake_at=now + LOOK_AGAIN)
     observation = removal.judged(attempts.resolved(status, observation), now)
     decision = _decide(job, status, observation, now)
+    chores, due = upkeep.decide(job, decision.status, observation, now)
     if not decision.status.phase.is_final:
         # The status of this very decision is recorded before anything is struck off.
-        leftovers = removal.leftovers(decision.status, observation)
-        decision = replace(decision, actions=(*leftovers, *decision.actions))
-    return _wake_by(decision, removal.next_judgement(observation, now))
+        chores = (*removal.leftovers(decision.status, observation), *chores)
+    decision = replace(decision, actions=(*chores, *decision.actions)) if chores else decision
+    return _wake_by(_wake_by(decision, due), removal.next_judgement(observation, now))
 
 
 def _decide(job: Job, status: Status, observation: Observation, now: float) -> Decision:

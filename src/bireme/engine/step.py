@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from bireme.core.reconcile import reconcile
 from bireme.model.decisions import Action, Decision, File
 from bireme.model.job import Job
@@ -38,10 +40,11 @@ class Backend(Protocol):
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
         """Keep the files that the replicas share as they should be."""
 
-    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
+    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> bool:
         """Carry out the actions in their order, or at once where it does not matter.
 
-        What goes wrong is seen by the next look, not raised.
+        What goes wrong is seen by the next look, not raised. Returns whether that look is due at once:
+        something was refused, or there was no time for everything.
         """
 
 
@@ -56,6 +59,6 @@ async def step(key: str, store: Store, backend: Backend, now: float) -> Decision
         await store.record(key, stored, decision)
     if decision.files:
         await backend.publish(key, decision.files)
-    if decision.actions:
-        await backend.act(key, stored.job, decision.actions)
+    if decision.actions and await backend.act(key, stored.job, decision.actions):
+        return replace(decision, wake_at=now)
     return decision

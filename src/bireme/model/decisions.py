@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from bireme.model.pods import PodSpec, Resources
+from bireme.model.replicas import Part
 from bireme.model.status import Status
 
 
@@ -71,7 +72,17 @@ class Abandon(Struct, frozen=True, tag="abandon"):
     uid: str
 
 
-Action = Admit | Release | Start | Stop | Abandon
+class Repair(Struct, frozen=True, tag="repair"):
+    """Make a part of the job that is no replica say what the job says now."""
+
+    part: Part
+
+
+class Remind(Struct, frozen=True, tag="remind"):
+    """Have the gang scheduler look again at a job for which it found no place."""
+
+
+Action = Admit | Release | Start | Stop | Abandon | Repair | Remind
 
 
 class EventType(StrEnum):

@@ -175,6 +175,14 @@ class Fault(Struct, frozen=True):
     """It concerns this replica only, such as a name that is taken: the others may start."""
 
 
+class Part(StrEnum):
+    """What a job has beside its replicas; only a cluster has such objects."""
+
+    LAUNCHER_ROLE = "launcher role"
+    POD_GROUP = "pod group"
+    AUTOSCALER = "autoscaler"
+
+
 class Observation(Struct, frozen=True):
     """Everything that the backend knows about a job at one moment."""
 
@@ -183,3 +191,10 @@ class Observation(Struct, frozen=True):
     faults: tuple[Fault, ...] = ()
     complete: bool = True
     """False when the backend could not look: then absence of a replica means nothing."""
+    drift: tuple[Part, ...] = ()
+    """Parts that are missing, or do not say what the job says now; a role only if it grants too much."""
+    unplaced_since: float | None = None
+    """Since when a gang scheduler has found no place for a replica and was not reminded of it.
+
+    None where every replica has a place, or where the scheduler looks again by itself.
+    """

@@ -74,7 +74,7 @@ class Controller:
         self.groups = self._group_cache(settings.gang_scheduler, scope)
         self.store = ClusterStore(api, self.jobs, self._teller, clock, self.queue.add_at, self._recorded)
         self.backend = ClusterBackend(
-            api, self.pods, self.nodes, self.store.templates, self.queue.add_at, clock, settings, self.groups
+            api, self.pods, self.nodes, self.store.templates, clock, settings, self.groups
         )
         done = self.backend.counting
         metrics.total("training_operator_created_pods_total", "Pods created", lambda: done.created)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -22,10 +22,9 @@ from bireme.backends.kubernetes.observe import pod_status
 from bireme.backends.kubernetes.observe.pod_index import PodIndex, owner
 from bireme.backends.kubernetes.owned_objects import OwnedObjects, foreign, unwatched
 from bireme.backends.kubernetes.request_turns import Pacer, Turns
-from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
+from bireme.model.decisions import Abandon, Action, Admit, File, Release, Remind, Repair, Start, Stop
 from bireme.model.job import Job, Kind, RestartScope, replica_ids
-from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Replica
-from bireme.model.status import Phase
+from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Part, Replica
 from bireme.model.stored import Stored
 
 SHORTEST_GRACE = 1
@@ -33,8 +32,6 @@ SHORTEST_GRACE = 1
 AT_ONCE = 24
 """Replicas of all jobs that are started or removed side by side: more would not be faster, each connection
 costs memory, and whatever else is to be sent, such as the renewal of a lease, would wait behind them."""
-UNSCHEDULABLE = "Unschedulable"
-"""The reason of a pod for which its scheduler finds no node."""
 _log = logging.getLogger(__name__)
 
 
@@ -63,15 +60,13 @@ class ClusterBackend:
         pods: Scoped[Pod],
         nodes: Scoped[Node] | None,
         templates: Callable[[str], Mapping[str, dict[str, Any]]],
-        look_at: Callable[[str, float], None],
         clock: Callable[[], float],
         settings: Settings,
         groups: Scoped[PodGroup] | None = None,
     ) -> None:
         self._api, self._pods, self._nodes = api, pods, nodes
-        self._templates, self._look_at, self._clock = templates, look_at, clock
-        self._settings = settings
-        self._belongings = OwnedObjects(api)
+        self._templates, self._clock, self._settings = templates, clock, settings
+        self._owned = OwnedObjects(api)
         self._gangs = Gangs(api, settings.gang_scheduler, groups)
         self._faults: dict[str, dict[str, Fault]] = {}
         self._lacks: dict[str, Fault] = {}
@@ -90,7 +85,7 @@ class ClusterBackend:
             kept.pop(key, None)
         self._pacer.forget(key)
         self._caught_up.pop(uid, None)
-        self._belongings.forget(uid)
+        self._owned.forget(uid)
         self._gangs.forget(uid)
 
     def gone(self, pod: Pod) -> None:
@@ -98,36 +93,53 @@ class ClusterBackend:
         self._seen.pop(pod.metadata.uid, None)
 
     async def see(self, key: str, stored: Stored) -> Observation:
-        self._jobs[key] = stored.job
+        job = stored.job
+        self._jobs[key] = job
         await self._catch_up(stored)
-        await self._follow(key, stored)
-        admission = self._admission(stored)
-        pods = self.index.of_job(stored.job.uid)
+        pods = list(self.index.of_job(job.uid))
         replicas = sorted(map(self._replica, pods), key=lambda replica: (replica.role, replica.index))
-        await self._ask_again(key, stored.job, replicas)
-        return Observation(tuple(replicas), admission, self._current_faults(key, stored.job, replicas))
+        return Observation(
+            tuple(replicas),
+            self._admission(stored),
+            self._current_faults(key, job, replicas),
+            drift=await self._drift(stored),
+            unplaced_since=self._gangs.unplaced_since(job, pods),
+        )
 
     async def publish(self, key: str, files: tuple[File, ...]) -> None:
         job = self._jobs.get(key)
         if job is None:
             return  # It was deleted since it was seen.
         self._files[key] = files
-        await self._support(key, job, next(one.name for one in replica_ids(job)))
+        await self._support(key, job, _first_name(job))
 
-    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
+    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> bool:
+        again = False
         removals = [one for one in actions if isinstance(one, Stop | Abandon)]
-        if removals and await self._pacer.remove(removals, lambda one: self._remove(job, one)):
-            self._look_at(key, self._clock())
-        for one in actions:
-            match one:
+        if removals:
+            again = await self._pacer.remove(removals, lambda one: self._remove(job, one))
+            # A name that is free now is waited for. One that a finalizer holds must not be asked for at once.
+            struck_off = [one.uid for one in removals if isinstance(one, Abandon)]
+            again = again or any(self.index.find(job.uid, uid) is None for uid in struck_off)
+        # Pods are made last: by then their group, and whatever else they are placed by, is as it should be.
+        starts = [one for one in actions if isinstance(one, Start)]
+        for action in actions:
+            match action:
                 case Admit():
-                    await self._form(key, job)
+                    again = await self._form(key, job) or again
                 case Release():
                     await self._gangs.dissolve(job)
-                    await self._belongings.drop_autoscaler(job)
-        starts = [one for one in actions if isinstance(one, Start)]
-        if starts:
-            await self._start_all(key, job, starts)
+                    await self._owned.drop_autoscaler(job)
+                case Repair(part):
+                    refused = await self._repair(key, job, part)
+                    if refused is not None and part is Part.POD_GROUP and starts:
+                        # Pods that their group does not know of would be placed without the others.
+                        self._lacks[key] = _fault(starts[0].replica, refused)
+                        starts, again = [], True
+                case Remind():
+                    with contextlib.suppress(ApiError):  # It is reminded again a little later.
+                        await self._gangs.remind(job, self._clock())
+        return await self._start_all(key, job, starts) or again if starts else again
 
     def _current_faults(self, key: str, job: Job, replicas: list[Replica]) -> tuple[Fault, ...]:
         """What could not be made; a pod that is there was made after all, whatever its answer was."""
@@ -177,67 +189,94 @@ class ClusterBackend:
     def _admission(self, stored: Stored) -> Admission | None:
         job, status = stored.job, stored.status
         over = status.phase.is_final or job.policy.suspend
-        if over and not self._gangs.holds(job) and not self._belongings.has_autoscaler(job):
+        if over and not self._gangs.holds(job) and not self._owned.has_autoscaler(job):
             return None
         names = frozenset(one.name for one in replica_ids(job))
         addresses = Addresses(domain=self._settings.domain, shift=status.fence)
         granted = Granted(status.attempt, names, addresses, together=bool(self._settings.gang_scheduler))
         return granted if over else self._gangs.admission(job, granted)
 
-    async def _ask_again(self, key: str, job: Job, replicas: Iterable[Replica]) -> None:
-        """Remind the scheduler of a gang that it found no place for."""
-        if any(one.reason == UNSCHEDULABLE for one in replicas):
-            with contextlib.suppress(ApiError):
-                due = await self._gangs.ask_again(job, self._clock())
-                if due is not None:
-                    self._look_at(key, due)
+    async def _drift(self, stored: Stored) -> tuple[Part, ...]:
+        """Which of the job's objects beside its pods do not say what it says now."""
+        job = stored.job
+        drift = []
+        if await self._grants_too_much(stored):
+            drift.append(Part.LAUNCHER_ROLE)
+        if self._gangs.is_stale(job):
+            drift.append(Part.POD_GROUP)
+        if self._owned.autoscaler_differs(job):
+            drift.append(Part.AUTOSCALER)
+        return tuple(drift)
 
-    async def _follow(self, key: str, stored: Stored) -> None:
-        """Bring up to date what a changed job has beside its pods: it may be that nobody starts or goes."""
-        job, status = stored.job, stored.status
-        is_over = status.phase.is_final or job.policy.suspend
+    async def _grants_too_much(self, stored: Stored) -> bool:
+        job = stored.job
+        if not mpi_objects.grants(job) or self.index.has_kubeflow_launcher(job.uid):
+            return False
+        # One request for each job of an operator before us, and only when no right is needed any more.
+        thoroughly = stored.status.phase.is_final or job.policy.suspend
+        role = mpi_objects.launcher_role(job, self._workers(job))
         try:
-            if mpi_objects.grants(job) and not self.index.has_kubeflow_launcher(job.uid):
-                role = mpi_objects.launcher_role(job, self._workers(job))
-                await self._belongings.withdraw(job, role, thoroughly=is_over)
-            if is_over:
-                return
-            if self._gangs.holds(job) and (templates := self._fitting(key, job)):
-                await self._gangs.form(job, templates)
-            if status.phase is Phase.RUNNING:
-                await self._belongings.keep_autoscaler(job)
+            return await self._owned.grants_too_much(job, role, thoroughly=thoroughly)
+        except ApiError as error:
+            _log.warning("a role was not read", extra={"job": job.name, "error": error.message})
+            return False
+
+    # Upkeep.
+
+    async def _repair(self, key: str, job: Job, part: Part) -> ApiError | None:
+        """Bring a part up to date; a refusal is told, and does not keep the job from running as it is."""
+        try:
+            match part:
+                case Part.LAUNCHER_ROLE:
+                    await self._owned.withdraw(job, mpi_objects.launcher_role(job, self._workers(job)))
+                case Part.AUTOSCALER:
+                    await self._owned.keep_autoscaler(job)
+                case Part.POD_GROUP:
+                    if templates := self._fitting(key, job):
+                        await self._gangs.form(job, templates)
         except ApiError as error:
             _log.warning("a change was refused", extra={"job": job.name, "error": error.message})
+            return error
+        return None
 
     # Starting.
 
-    async def _form(self, key: str, job: Job) -> None:
-        """Have the job placed as a whole; where that is refused, none of it can start."""
+    async def _form(self, key: str, job: Job) -> bool:
+        """Have the job placed as a whole; tells whether its group is new or changed.
+
+        Where that is refused, none of the job can start.
+        """
         templates = self._fitting(key, job)
         if not templates:
-            return
+            return False
         try:
-            news = await self._gangs.form(job, templates)
+            is_news = await self._gangs.form(job, templates)
         except ApiError as error:
-            self._lacks[key] = _fault(next(one.name for one in replica_ids(job)), error)
-            return
-        if news:
+            self._lacks[key] = _fault(_first_name(job), error)
+            return False
+        if is_news:
             self._lacks.pop(key, None)
-            self._look_at(key, self._clock())
+        return is_news
 
-    async def _start_all(self, key: str, job: Job, starts: list[Start]) -> None:
+    async def _start_all(self, key: str, job: Job, starts: list[Start]) -> bool:
+        """Start as many as there is time for; tells whether something was refused or is left to do."""
         self._faults.pop(key, None)  # What was refused before is told anew by this try.
         if not await self._support(key, job, starts[0].replica):
-            self._look_at(key, self._clock())
-        elif templates := self._fitting(key, job):
-            extras = self._extras(job, starts[0].attempt)
-            faults, is_over = await self._pacer.start(
-                key, starts, lambda one: self._start(job, one, templates, extras)
-            )
-            if faults:
-                self._faults[key] = faults
-            if faults or is_over:
-                self._look_at(key, self._clock())
+            return True
+        templates = self._fitting(key, job)
+        if not templates:
+            return False
+        extras = pod_builder.Extras(
+            domain=self._settings.domain,
+            gang_scheduler=self._settings.gang_scheduler,
+            host_aliases=self._aliases(job, starts[0].attempt),
+        )
+        faults, is_over = await self._pacer.start(
+            key, starts, lambda one: self._start(job, one, templates, extras)
+        )
+        if faults:
+            self._faults[key] = faults
+        return bool(faults) or is_over
 
     def _fitting(self, key: str, job: Job) -> Mapping[str, dict[str, Any]]:
         """The job's templates; none where it was deleted or written anew since: the next step sees that."""
@@ -256,7 +295,7 @@ class ClusterBackend:
             try:
                 # In this order a pod that is there has its service, whenever we are stopped in between.
                 if service is not None:
-                    await self._belongings.make_service(job, service)
+                    await self._owned.make_service(job, service)
                 await self._create_pod(job, start.replica, body)
             except ApiError as error:
                 # A name that is taken is the replica's own matter; a quota, or a busy server, everybody's.
@@ -266,7 +305,7 @@ class ClusterBackend:
     async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
         if job.kind is Kind.MPI and name == mpi_pods.launcher_name(job):
             rival = self.index.kubeflow_launcher(job.namespace, job.name)
-            await self._belongings.require_sole_launcher(job, rival)
+            await self._owned.require_sole_launcher(job, rival)
         try:
             pod = await self._api.create(path("v1", "pods", job.namespace), body, Pod)
             self.counting.created += 1
@@ -287,7 +326,7 @@ class ClusterBackend:
         objects: list[dict[str, Any]] = []
         if not self.index.has_kubeflow_launcher(job.uid):
             objects = mpi_objects.supports(job, self._files.get(key, ()), self._workers(job), account)
-        refused = await self._belongings.keep(job, objects, account if mpi_objects.grants(job) else "")
+        refused = await self._owned.keep(job, objects, account if mpi_objects.grants(job) else "")
         if refused is None:
             self._lacks.pop(key, None)
             return True
@@ -300,13 +339,6 @@ class ClusterBackend:
             pod.metadata.name
             for pod in self.index.of_job(job.uid)
             if pod_status.role_of(pod) == "worker" and pod.metadata.deletionTimestamp is None
-        )
-
-    def _extras(self, job: Job, attempt: int) -> pod_builder.Extras:
-        return pod_builder.Extras(
-            domain=self._settings.domain,
-            gang_scheduler=self._settings.gang_scheduler,
-            host_aliases=self._aliases(job, attempt),
         )
 
     def _aliases(self, job: Job, attempt: int) -> dict[str, str]:
@@ -344,13 +376,18 @@ class ClusterBackend:
         else:
             self._pods.learn(left)
         if isinstance(action, Stop) and action.for_good and job.kind is not Kind.MPI:
-            await self._belongings.drop_service(job, action.replica)
+            await self._owned.drop_service(job, action.replica)
 
 
 def _grace(action: Stop | Abandon) -> int | None:
     if isinstance(action, Abandon):
         return 0
     return None if action.grace is None else max(SHORTEST_GRACE, round(action.grace))
+
+
+def _first_name(job: Job) -> str:
+    """The replica that is named where a refusal concerns them all."""
+    return next(one.name for one in replica_ids(job))
 
 
 def _lives_on(pod: Pod) -> bool:

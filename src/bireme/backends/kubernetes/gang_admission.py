@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -13,16 +13,15 @@ from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.client.preconditions import Expected
 from bireme.backends.kubernetes.client.scoped_informers import Scoped
 from bireme.backends.kubernetes.objects import pod_groups
-from bireme.backends.kubernetes.objects.api_types import Meta, Named, PodGroup
+from bireme.backends.kubernetes.objects.api_types import Meta, Named, Pod, PodGroup, seconds
 from bireme.backends.kubernetes.owned_objects import foreign
 from bireme.model.job import Job
 from bireme.model.replicas import Admission, Granted, Waiting
 
-ASK_AGAIN = 10.0
-"""Seconds after which the scheduler plugins are made to look again at a group that they turned away. By
-themselves they look at its pods again after minutes, whatever room there is."""
 ASKED = "bireme.io/asked"
-"""The annotation of a group by which that is done: a scheduler looks at what has changed."""
+"""The annotation of a group by which a scheduler is made to look again: it looks at what has changed."""
+UNSCHEDULABLE = "Unschedulable"
+"""The reason of a pod for which its scheduler finds no node."""
 
 
 class PriorityClass(Struct, frozen=True):
@@ -56,19 +55,21 @@ class Gangs:
         self._api, self._scheduler, self._groups = api, scheduler, groups
         self._formed: dict[str, Job] = {}
         """What each group was made of: a job that was changed since has it made anew."""
-        self._asked: dict[str, float] = {}
 
     def forget(self, uid: str) -> None:
         self._formed.pop(uid, None)
-        self._asked.pop(uid, None)
 
     def holds(self, job: Job) -> bool:
         """Whether the job has a group, be it of an operator before us."""
         return self._group(job) is not None
 
+    def is_stale(self, job: Job) -> bool:
+        """Whether the job has a group that was made of something else, or by somebody else."""
+        return self.holds(job) and self._formed.get(job.uid) != job
+
     async def form(self, job: Job, templates: Mapping[str, dict[str, Any]]) -> bool:
         """Make the job's pod group, or bring it up to date; tells whether there was anything to do."""
-        if self._groups is None or self._is_formed(job):
+        if self._groups is None or (self.holds(job) and not self.is_stale(job)):
             return False
         by_role = {role.name: templates[role.type] for role in job.roles}
         group = pod_groups.podgroup(job, self._scheduler, by_role, await self._priorities())
@@ -88,28 +89,38 @@ class Gangs:
         """What the gang scheduler says: None where the group has to be formed first."""
         if self._groups is None:
             return granted
-        if not self._is_formed(job):
+        group = self._group(job)
+        if group is None:
             return None
-        if pod_groups.is_admitted(self._scheduler, self._group(job)):
+        if pod_groups.is_admitted(self._scheduler, group):
             return granted
         return Waiting(granted.attempt, pod_groups.waiting(job, self._scheduler))
 
-    async def ask_again(self, job: Job, now: float) -> float | None:
-        """Have a group that was turned away looked at anew; says when that is to be done again."""
+    def unplaced_since(self, job: Job, pods: Iterable[Pod]) -> float | None:
+        """Since when the scheduler finds no node for a pod and was not reminded.
+
+        None where it finds one for each, and with Volcano, which looks every second.
+        """
         group = self._group(job)
-        if self._groups is None or self._scheduler == pod_groups.VOLCANO or group is None:
-            return None  # Volcano looks every second.
-        due = self._asked.setdefault(job.uid, now) + ASK_AGAIN
-        if now < due:
-            return due
+        if group is None or self._scheduler == pod_groups.VOLCANO:
+            return None
+        found = [one.condition("PodScheduled") for one in pods if one.metadata.deletionTimestamp is None]
+        since = [
+            seconds(one.lastTransitionTime) or seconds(group.metadata.creationTimestamp) or 0.0
+            for one in found
+            if one is not None and one.status == "False" and one.reason == UNSCHEDULABLE
+        ]
+        asked = group.metadata.annotations.get(ASKED, "")
+        return max(min(since), float(asked) if asked.isdecimal() else 0.0) if since else None
+
+    async def remind(self, job: Job, now: float) -> None:
+        """Have the scheduler look again at the job's group."""
+        group = self._group(job)
+        if self._groups is None or group is None:
+            return
         change = {"metadata": {"annotations": {ASKED: str(int(now))}}}
         where, meant = self._where(job, job.name), Expected(group.metadata.uid)
         self._groups.learn(await self._api.patch(where, change, PodGroup, meant=meant))
-        self._asked[job.uid] = now
-        return now + ASK_AGAIN
-
-    def _is_formed(self, job: Job) -> bool:
-        return self._formed.get(job.uid) == job and self._group(job) is not None
 
     def _group(self, job: Job) -> PodGroup | None:
         found = self._groups.get(job.namespace, job.name) if self._groups is not None else None

@@ -107,11 +107,15 @@ class OwnedObjects:
         if scaler is None:
             if job.uid in self._scalers:
                 await self.drop_autoscaler(job)
-            return
-        digest = msgspec.json.encode(scaler)
-        if self._scalers.get(job.uid, (b"", ""))[0] != digest:
-            self._scalers[job.uid] = digest, await make(self._api, job, scaler)
+        elif self.autoscaler_differs(job):
+            self._scalers[job.uid] = msgspec.json.encode(scaler), await make(self._api, job, scaler)
             self._unscaled.discard(job.uid)
+
+    def autoscaler_differs(self, job: Job) -> bool:
+        """Whether the job's autoscaler is missing, is one too many, or says something else than the job."""
+        scaler = autoscaler.autoscaler(job)
+        made, _ = self._scalers.get(job.uid, (b"", ""))
+        return made != (msgspec.json.encode(scaler) if scaler is not None else b"")
 
     def has_autoscaler(self, job: Job) -> bool:
         return job.uid in self._scalers or (job.uid not in self._unscaled and autoscaler.scales(job))
@@ -153,18 +157,27 @@ class OwnedObjects:
             raise ApiError(404, "NotFound", f"{what}; create it: {hint}", source=error.source) from error
         kept["ServiceAccount"] = {}, found.metadata.uid
 
-    async def withdraw(self, job: Job, role: Object, *, thoroughly: bool) -> None:
-        """Let a launcher's Role say what it should where it grants more, or may: such rights are taken back.
+    async def grants_too_much(self, job: Job, role: Object, *, thoroughly: bool) -> bool:
+        """Whether a launcher's Role names pods that `role` does not; it may well name fewer.
 
-        Nothing is done where it would only be given more. Thoroughly means that a Role is looked at that an
-        operator before us may have left.
+        Thoroughly means that a Role is looked at that an operator before us may have left, once.
         """
         kept = self._kept.setdefault(job.uid, {})
         known = kept.get(role["kind"])
-        if known is None and not thoroughly:
-            return
-        if known is not None and _names(known[0]) <= _names(role):
-            return
+        if known is not None:
+            return not _names(known[0]) <= _names(role)
+        if not thoroughly:
+            return False
+        uid, is_right = await self._own_role(job, _where(role, role["metadata"]["name"]), role)
+        if uid and not is_right:
+            return True
+        kept[role["kind"]] = role, uid
+        return False
+
+    async def withdraw(self, job: Job, role: Object) -> None:
+        """Let a launcher's Role say what it should: rights that it grants beyond that are taken back."""
+        kept = self._kept.setdefault(job.uid, {})
+        known = kept.get(role["kind"])
         where = _where(role, role["metadata"]["name"])
         uid, is_right = (known[1], False) if known is not None else await self._own_role(job, where, role)
         if uid and not is_right:

@@ -115,9 +115,10 @@ class LocalBackend:
             self._agents.close()
         self._processes.end_run(self._site.run)
 
-    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> None:
+    async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> bool:
         for action in actions:
             self._act(job, action)
+        return False  # Whatever changes by that wakes the loop itself.
 
     def _act(self, job: Job, action: Action) -> None:
         match action:
