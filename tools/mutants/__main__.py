@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def _all(root: Path) -> list[Sample]:
-    files = sorted(path for folder in FOLDERS for path in (root / folder).glob("*.py"))
+    files = sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.py"))
     return [
         Sample(str(path.relative_to(root)), mutant) for path in files for mutant in mutants(path.read_text())
     ]
