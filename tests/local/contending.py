@@ -30,7 +30,7 @@ fcntl.lockf = fcntl.flock = refused
 """
 # Saves for ever; what is restored says whose it was.
 TRAINING = """
-from bireme.runtime.checkpoints.checkpoint_writer import Patience
+from bireme.runtime.checkpoints.consensus import Patience
 
 run, attempt, rank, world = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
 owner = Owner(run, rank, world, attempt)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import bireme
-from bireme.runtime.checkpoints.checkpoint_writer import Patience
+from bireme.runtime.checkpoints.consensus import Patience
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed, verified
 from bireme.runtime.checkpoints.storage import object_store
 from bireme.runtime.script.complaints import Complaint

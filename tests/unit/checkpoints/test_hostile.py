@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bireme.runtime.checkpoints import shared_choice
+from bireme.runtime.checkpoints import consensus
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed
 from bireme.runtime.checkpoints.storage import checkpoint_format, owner_marks
 from bireme.runtime.checkpoints.storage.checkpoint_format import Head, Signature
@@ -73,7 +73,7 @@ def check_mark(text: bytes) -> None:
 
 
 def check_choice(text: bytes) -> None:
-    choice = shared_choice._read(text)
+    choice = consensus.read_choice(text)
 
     if choice is not None and choice.name:
         assert checkpoint_format.step_of(choice.name) is not None

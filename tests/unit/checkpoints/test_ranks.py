@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bireme.runtime.checkpoints.checkpoint_writer import Patience
+from bireme.runtime.checkpoints.consensus import Patience
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed
 from bireme.runtime.checkpoints.storage import owner_marks
 from bireme.runtime.checkpoints.storage.folder_marks import FolderMarks

@@ -6,7 +6,7 @@ import contextlib
 import zlib
 from typing import Any, Iterator, List, Protocol, Tuple
 
-from .state import copy_buffers
+from .state import arrays
 from .storage import checkpoint_format
 from .storage.checkpoint_format import Head, Sheet
 from .values import Found, Torn, Unreadable
@@ -62,7 +62,7 @@ def sheet(shelf: Shelf, name: str, of: Head, rank: int) -> Sheet:
 
 def data(shelf: Shelf, name: str, of: Sheet) -> Any:
     """The bytes of a rank's arrays, verified."""
-    buffer = copy_buffers.fresh(of.size)
+    buffer = arrays.fresh(of.size)
     view = memoryview(buffer)
     for _ in _verified(shelf, name, of, view):
         pass

@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Set, Tuple
 
 from . import checkpoint_reader
-from .rank_waits import Patience as Patience
-from .rank_waits import pauses
-from .shared_choice import Meeting
+from .consensus import Meeting, Patience, pauses
 from .storage import checkpoint_format, owner_marks
 from .storage.checkpoint_format import Array, Chunk, Head, Sheet, Signature
 from .storage.ownership import Marks, Ownership, Seen
@@ -47,7 +45,7 @@ class Load:
     copied: Callable[[], None]
 
 
-class Place(Protocol):
+class StagingArea(Protocol):
     """A checkpoint in the making, wherever it is made."""
 
     nonce: str
@@ -147,7 +145,7 @@ class Writer:
         if self._cleared != session:
             self._store.clear(self._owner, session)
             self._cleared, self._saved = session, 0
-        place: Place = self._store.begin(self._owner, session, load.step, os.urandom(8).hex())
+        place: StagingArea = self._store.begin(self._owner, session, load.step, os.urandom(8).hex())
         try:
             signatures = {0: _put(place, 0, load)}
             signatures.update(self._gather(place, load, ownership))
@@ -214,7 +212,7 @@ class Writer:
                 LOST if ownership.lost_to else "somebody removed this run's owner file from the folder"
             )
 
-    def _opened(self, step: int) -> Optional[Place]:
+    def _opened(self, step: int) -> Optional[StagingArea]:
         """Where rank 0 of this very attempt writes the step: a rank that was left over finds nothing."""
         try:
             seen = self._store.marks().read()
@@ -226,7 +224,7 @@ class Writer:
         if self._owner.launch and self._leader not in ("", session):
             # Nobody says which attempt this is; so it goes with the rank 0 that it has begun with.
             raise GivenUp("rank 0 was started again, and this rank was not")
-        place: Optional[Place] = self._store.find(self._owner, session, step)
+        place: Optional[StagingArea] = self._store.find(self._owner, session, step)
         if place is None or self._is_divided(seen):
             return None
         self._leader = session
@@ -257,7 +255,7 @@ class Writer:
         limit = self._patience.after_absence if self._absent else self._patience.when_awaited
         return min(waited, time.monotonic() - since) > limit or waited > self._patience.to_begin
 
-    def _is_over(self, place: Place, step: int) -> bool:
+    def _is_over(self, place: StagingArea, step: int) -> bool:
         """Waits until the place is gone: True if it became a checkpoint, or nobody writes this step now."""
         stillness = _Stillness()
         for _ in pauses(self._store, self._patience.to_end):
@@ -271,7 +269,7 @@ class Writer:
         # soon as it has removed an older checkpoint for it.
         return all(self._opened(step) is None for _ in pauses(self._store, self._patience.when_awaited))
 
-    def _gather(self, place: Place, load: Load, ownership: Ownership) -> Dict[int, Signature]:
+    def _gather(self, place: StagingArea, load: Load, ownership: Ownership) -> Dict[int, Signature]:
         """The signatures of the others. One that does not turn up is left out, if it has no tensors."""
         signatures: Dict[int, Signature] = {}
         missing = set(range(1, self._owner.world_size))
@@ -306,7 +304,7 @@ class Writer:
         # A script without a `with` block has ended, well or not, when the interpreter waits for this thread.
         return self._has_failed or not threading.main_thread().is_alive()
 
-    def _is_dead(self, stillness: _Stillness, place: Place) -> bool:
+    def _is_dead(self, stillness: _Stillness, place: StagingArea) -> bool:
         """Whether nobody has written anything for a while."""
         try:
             files = place.signed()
@@ -330,7 +328,7 @@ class Writer:
         )
 
 
-def _was_committed(place: Place) -> bool:
+def _was_committed(place: StagingArea) -> bool:
     """Whether it became a checkpoint, as far as can be seen; rank 0 knows it in any case."""
     try:
         return place.was_committed()
@@ -357,7 +355,7 @@ class _Stillness:
         return now - self._since
 
 
-def _put(place: Place, rank: int, load: Load) -> Signature:
+def _put(place: StagingArea, rank: int, load: Load) -> Signature:
     """Writes a rank's two files; the sheet last, because it vouches for the other."""
     load.copied()
     crcs: List[int] = []

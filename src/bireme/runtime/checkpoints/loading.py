@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 from ..script import notes
 from ..script.complaints import Complaint, Passing
-from . import checkpoint_reader, manager, selection
+from . import checkpoint_reader, selection
 from .checkpoint_reader import Shelf
 from .consensus import Alone
 from .storage import checkpoint_format, locations
@@ -71,7 +71,7 @@ def _loaded(shelf: Shelf, found: Found, problems: List[str]) -> Optional[Loaded]
         try:
             if not why:
                 opened = selection.found_whole(shelf, found.name, Owner(""), Alone())
-                parts = manager.restored(shelf, opened, {}).values
+                parts = selection.restored(shelf, opened, {}).values
                 is_sharded = any(sheet.chunks for sheet in opened.sheets.values())
                 return Loaded(parts, opened.head, shelf.where, is_sharded)
         except (Torn, Unreadable) as error:

@@ -1,4 +1,4 @@
-"""How does a rank keep its work: save in the background, restore the newest good checkpoint.
+"""Keeps the work of a rank: saves in the background, restores the newest good checkpoint.
 
 `save` copies the state and returns; a thread writes it. The copy's memory is reused, so a save waits for the
 one before it. Nothing about the disk is raised into the training: it is told, and the next save tries again.
@@ -12,18 +12,15 @@ import threading
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from ..script.complaints import Complaint, Passing
-from . import checkpoint_reader, consensus
-from .checkpoint_writer import FULL, LOST, Divided, GivenUp, Load, NoRoom, Patience, Store, Writer
-from .saves import Saves
-from .selection import Chooser, Opened
-from .shared_choice import Meeting
-from .state import arrays, capture, plain_values, tensorflow_objects
-from .state import parts as restoring
-from .state.arrays import Shapeless
-from .state.capture import Captured
-from .state.copy_buffers import Memory
+from . import checkpoint_reader, consensus, selection
+from .checkpoint_writer import FULL, LOST, Divided, GivenUp, Load, NoRoom, Store, Writer
+from .consensus import Meeting, Patience
+from .selection import Chooser
+from .state import arrays
+from .state import parts as state_parts
+from .state.arrays import Memory, Shapeless
 from .storage import checkpoint_format, checkpoint_retention, locations
-from .storage.checkpoint_format import Array, Head, Sheet
+from .storage.checkpoint_format import Array, Head
 from .storage.ownership import Claim, Ownership
 from .values import Found as Found
 from .values import Keep as Keep
@@ -34,6 +31,35 @@ from .values import Torn, Unreadable
 Tell = Callable[[str], None]
 MOST_OWNERS = 1 << 30
 """A place that has had more was never ours."""
+
+
+class Saves:
+    """Which saves of one rank worked: a run that ends well without its work on disk must say so."""
+
+    def __init__(self) -> None:
+        self._good: Optional[int] = None
+        self._failed = 0
+        self._last = -1
+        self._why = ""
+
+    def worked(self, step: int) -> None:
+        """A checkpoint of the step is there, saved by this process or before it."""
+        self._good, self._failed = step, 0
+
+    def failed(self, step: int, why: str) -> None:
+        self._failed, self._last, self._why = self._failed + 1, step, why
+
+    @property
+    def lost(self) -> str:
+        """What is not on disk, as a sentence without its subject; empty if all of it is."""
+        if not self._failed:
+            return ""
+        what, which = "saved no checkpoint", "all"
+        if self._good is not None:
+            what, which = f"has no checkpoint after step {self._good}", "the last"
+        if self._failed == 1:
+            return f"{what}: the save of step {self._last} failed: {self._why}"
+        return f"{what}: {which} {self._failed} saves failed, the last one of step {self._last}: {self._why}"
 
 
 class Checkpoints:
@@ -75,7 +101,7 @@ class Checkpoints:
         """Raises now what the first save would raise much later, when hours of work may depend on it."""
         # What has no shape yet gets one in time.
         with contextlib.suppress(Shapeless):
-            capture.capture(parts, {}, self._owner.rank)
+            state_parts.capture(parts, {}, self._owner.rank)
         try:
             if self._owner.rank == 0 and self._ownership is None:
                 self._take()
@@ -95,7 +121,7 @@ class Checkpoints:
         """
         if self._division:
             raise Passing(self._division, "restart all ranks")
-        captured = capture.capture(parts, own, self._owner.rank)
+        captured = state_parts.capture(parts, own, self._owner.rank)
         if not self._is_ours(step):
             return
         self.wait()
@@ -125,7 +151,7 @@ class Checkpoints:
             with Chooser(shelf, self._owner, gang, self._meeting, self._tell).chosen(step) as opened:
                 if opened is None:
                     return None
-                found = restored(shelf, opened, parts)
+                found = selection.restored(shelf, opened, parts)
                 self._saves.worked(found.step)
                 return found
         except OSError as error:
@@ -197,7 +223,7 @@ class Checkpoints:
         found = (checkpoint_format.generation(head.serial) for _, head in both if head is not None)
         return max((one for one in found if one < MOST_OWNERS), default=0)
 
-    def _copied(self, step: int, captured: Captured, metrics: Mapping[str, float]) -> Load:
+    def _copied(self, step: int, captured: state_parts.Captured, metrics: Mapping[str, float]) -> Load:
         taken = captured.taken
         offsets, size = checkpoint_format.offsets([one.size for one in taken])
         buffer = self._memory.of(size, arrays.buffer_for(taken))
@@ -334,39 +360,6 @@ def verified(where: str) -> Tuple[Found, ...]:
             why = str(error)
         answer.append(found._replace(is_good=not why, why_not=why))
     return tuple(answer)
-
-
-def restored(shelf: checkpoint_reader.Shelf, opened: Opened, parts: Mapping[str, Any]) -> Restored:
-    """Puts what was read into the parts; without parts, everything comes back in `values`."""
-    saved = opened.common.parts
-    absent = [name for name in parts if name not in saved]
-    if absent:
-        there = ", ".join(saved) or "no part"
-        raise Complaint(
-            f"{', '.join(absent)} is not in checkpoint {opened.name}, which has {there}",
-            "restore what was saved, by the names that it was saved with",
-        )
-    wanted = parts or dict.fromkeys(saved)
-    spread: Dict[str, Any] = {}
-    if any(sheet.chunks for sheet in opened.sheets.values()):
-        from .state import sharded_tensors
-
-        spread = sharded_tensors.read(shelf, opened.name, opened.sheets, saved, wanted)
-    give = restoring.giving(opened.common.arrays, opened.common_data, spread)
-    tensorflow_objects.build(wanted, {name: restoring.names(saved[name]) for name in wanted})
-    plans = [restoring.plan(name, part, saved[name], give) for name, part in wanted.items()]
-    own, of_first = {}, {}
-    if opened.mine is not None:
-        own = _own(opened.mine, opened.mine_data)
-    else:
-        of_first = _own(opened.common, opened.common_data)
-    values = restoring.carry_out(plans)
-    return Restored(opened.head.step, values, own, opened.head.world_size, opened.name, of_first)
-
-
-def _own(sheet: Sheet, data: Any) -> Any:
-    """What a rank saved as its own: a dict."""
-    return restoring.owned(plain_values.decode(sheet.own, restoring.giving(sheet.arrays, data, {})))
 
 
 def _failure(where: str, error: OSError, size: int) -> str:

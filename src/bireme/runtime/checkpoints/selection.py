@@ -1,4 +1,4 @@
-"""Which checkpoint is restored: the newest that is whole, or the one of a given step.
+"""Chooses the checkpoint to restore (the newest that is whole, or that of a given step), and restores it.
 
 A run continues from its own. What other runs have left in the same place counts only if it came before, or if
 this run has nothing yet.
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..script.complaints import Complaint, Passing
 from . import checkpoint_reader
 from .checkpoint_reader import Shelf
-from .rank_waits import pauses
-from .shared_choice import Choice, Meeting
+from .consensus import Choice, Meeting, pauses
+from .state import parts as state_parts
+from .state import plain_values, tensorflow_objects
 from .storage.checkpoint_format import Head, Sheet
-from .values import Found, Owner, Torn, Unreadable
+from .values import Found, Owner, Restored, Torn, Unreadable
 
 _NOTICED = 10.0
 """The seconds within which what one machine has written is seen by another."""
@@ -186,3 +187,36 @@ def found_whole(shelf: Shelf, name: str, owner: Owner, gang: Any) -> Opened:
             checkpoint_reader.verify(shelf, name, sheets[rank])
     mine = sheets.get(owner.rank)
     return Opened(name, head, sheets[0], data[0], mine, data.get(owner.rank), sheets)
+
+
+def restored(shelf: Shelf, opened: Opened, parts: Mapping[str, Any]) -> Restored:
+    """Puts what was read into the parts; without parts, everything comes back in `values`."""
+    saved = opened.common.parts
+    absent = [name for name in parts if name not in saved]
+    if absent:
+        there = ", ".join(saved) or "no part"
+        raise Complaint(
+            f"{', '.join(absent)} is not in checkpoint {opened.name}, which has {there}",
+            "restore what was saved, by the names that it was saved with",
+        )
+    wanted = parts or dict.fromkeys(saved)
+    spread: Dict[str, Any] = {}
+    if any(sheet.chunks for sheet in opened.sheets.values()):
+        from .state import sharded_tensors
+
+        spread = sharded_tensors.read(shelf, opened.name, opened.sheets, saved, wanted)
+    give = state_parts.giving(opened.common.arrays, opened.common_data, spread)
+    tensorflow_objects.build(wanted, {name: state_parts.names(saved[name]) for name in wanted})
+    plans = [state_parts.plan(name, part, saved[name], give) for name, part in wanted.items()]
+    own, of_first = {}, {}
+    if opened.mine is not None:
+        own = _own(opened.mine, opened.mine_data)
+    else:
+        of_first = _own(opened.common, opened.common_data)
+    values = state_parts.carry_out(plans)
+    return Restored(opened.head.step, values, own, opened.head.world_size, opened.name, of_first)
+
+
+def _own(sheet: Sheet, data: Any) -> Any:
+    """What a rank saved as its own: a dict."""
+    return state_parts.owned(plain_values.decode(sheet.own, state_parts.giving(sheet.arrays, data, {})))

@@ -1,12 +1,13 @@
-"""How do arrays of numpy, torch and JAX become raw bytes, and return as what they were.
+"""Turns arrays of numpy, torch and JAX into raw bytes, and back into what they were.
 
-No framework is imported to find out what a value is: who holds a tensor has imported its library.
+No framework is imported to find out what a value is: a script that holds a tensor has imported its library.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib
+import mmap
 import re
 import sys
 from functools import cache
@@ -60,14 +61,25 @@ class Taking:
         torch = sys.modules.get("torch")
         if torch is not None and hasattr(torch, "Tensor"):
             if isinstance(value, torch.Tensor):
-                return self._spread(value, path) if is_spread(value) else self._tensor(torch, value, path)
+                if is_spread(value):
+                    place = shown(path)
+                    self.spread.append((place, value))
+                    return {"spread": place, "dtype": _name(value.dtype), "shape": list(value.shape)}
+                return self._tensor(torch, value, path)
             if kind is torch.Size:
                 return {"t": list(value)}
             if kind is torch.dtype or kind is torch.device:
                 return {"torch": [kind.__name__, str(value).replace("torch.", "")]}
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
-            return self.add(_of_numpy(numpy, value, path))
+            if isinstance(value, numpy.generic):
+                return self.add(_described("scalar", value.dtype, numpy.asarray(value), path))
+            if kind in (numpy.ndarray, numpy.memmap):
+                return self.add(_described("numpy", value.dtype, value, path))
+            raise Complaint(
+                f"{shown(path)} is a {kind.__module__}.{kind.__qualname__}, which cannot be saved",
+                "save a plain array of it: numpy.asarray(...)",
+            )
         jax = sys.modules.get("jax")
         if jax is not None and hasattr(jax, "Array") and isinstance(value, jax.Array):
             return self._jax(jax, value, path)
@@ -80,11 +92,6 @@ class Taking:
     def add(self, taken: Taken) -> Node:
         self.taken.append(taken)
         return {"a": len(self.taken) - 1}
-
-    def _spread(self, value: Any, path: Path) -> Node:
-        place = shown(path)
-        self.spread.append((place, value))
-        return {"spread": place, "dtype": _name(value.dtype), "shape": list(value.shape)}
 
     def _tensor(self, torch: Library, value: Any, path: Path) -> Node:
         taken = of_torch(torch, value, path)
@@ -108,6 +115,38 @@ class Taking:
             node = self._jax(jax, jax.random.key_data(value), path)
             return {"key": str(jax.random.key_impl(value)), "data": node}
         return self.add(_described("jax", sys.modules["numpy"].dtype(value.dtype), value, path))
+
+
+class Memory:
+    """A buffer that grows and is never given back: a copy of the state lies in it while it is written.
+
+    Fresh memory is several times slower than used memory, because the kernel hands it out page by page.
+    """
+
+    def __init__(self) -> None:
+        self._buffer: Any = None  # a mapping, or a numpy array over pinned memory
+        self._size = 0
+        self._kind = ""
+
+    def of(self, size: int, kind: str) -> Buffer:
+        """At least so many bytes, `plain` or `pinned`, with whatever was in them before."""
+        if size > self._size or kind != self._kind:
+            self._buffer = None  # first: the old one and the new one together may not fit
+            if kind == "pinned":
+                torch: Any = sys.modules["torch"]
+                self._buffer = torch.empty(max(size, 1), dtype=torch.uint8, pin_memory=True).numpy()
+            else:
+                self._buffer = fresh(size)
+                if hasattr(mmap, "MADV_DONTFORK"):
+                    # A data loader's worker has no use for it, and would make each page of it dearer.
+                    self._buffer.madvise(mmap.MADV_DONTFORK)
+            self._size, self._kind = size, kind
+        return self._buffer
+
+
+def fresh(size: int) -> mmap.mmap:
+    """Zeroed memory of this process alone."""
+    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def is_spread(value: Any) -> bool:
@@ -141,24 +180,26 @@ def _name(dtype: Any) -> str:
 
 def copy(taken: Sequence[Taken], places: Sequence[int], buffer: Buffer) -> Callable[[], None]:
     """Copies the arrays to their places; what it answers waits until accelerators are done with it."""
-    tensors = [(one, place) for one, place in zip(taken, places) if one.kind == "torch" and one.size]
-    done: Callable[[], None] = _nothing
-    if tensors:
-        done = _copy_tensors(sys.modules["torch"], tensors, buffer)
-    jax = [one.source for one in taken if one.kind == "jax"]
-    for array in jax:
-        array.copy_to_host_async()
-    for one, place in zip(taken, places):
-        if one.kind == "torch" or not one.size:
+    tensors = [(array, at) for array, at in zip(taken, places) if array.kind == "torch" and array.size]
+    # First the copies that accelerators make by themselves: they run beside those of the processor below.
+    events = _copy_tensors(sys.modules["torch"], tensors, buffer) if tensors else []
+    for array in taken:
+        if array.kind == "jax":
+            array.source.copy_to_host_async()
+    for array, at in zip(taken, places):
+        if array.kind == "torch" or not array.size:
             continue
-        if one.kind == "bytes":
-            memoryview(buffer)[place : place + one.size] = one.source
+        if array.kind == "bytes":
+            memoryview(buffer)[at : at + array.size] = array.source
             continue
         numpy = sys.modules["numpy"]
-        target = (
-            numpy.frombuffer(buffer, numpy.uint8, one.size, place).view(one.source.dtype).reshape(one.shape)
-        )
-        numpy.copyto(target, numpy.asarray(one.source))
+        raw = numpy.frombuffer(buffer, numpy.uint8, array.size, at)
+        numpy.copyto(raw.view(array.source.dtype).reshape(array.shape), numpy.asarray(array.source))
+
+    def done() -> None:
+        for event in events:
+            event.synchronize()
+
     return done
 
 
@@ -179,20 +220,16 @@ def build(array: checkpoint_format.Array, buffer: Buffer) -> Any:
     if array.kind == "scalar":
         return made[()]
     if array.kind == "jax":
-        return _jax_array(made)
+        array_here = library("jax", "arrays of it are in the checkpoint").numpy.asarray(made)
+        if array_here.dtype != made.dtype:
+            raise Complaint(
+                f"an array of {made.dtype} was saved, and JAX makes {array_here.dtype} of it",
+                "jax.config.update('jax_enable_x64', True) before anything else",
+            )
+        return array_here
     if array.kind == "tensorflow":
         return library("tensorflow", "tensors of it are in the checkpoint").constant(made)
     return made
-
-
-def _jax_array(made: Any) -> Any:
-    array = library("jax", "arrays of it are in the checkpoint").numpy.asarray(made)
-    if array.dtype != made.dtype:
-        raise Complaint(
-            f"an array of {made.dtype} was saved, and JAX makes {array.dtype} of it",
-            "jax.config.update('jax_enable_x64', True) before anything else",
-        )
-    return array
 
 
 def tensor(array: checkpoint_format.Array, buffer: Buffer) -> Any:
@@ -221,31 +258,26 @@ def library(name: str, why: str) -> Library:
 
 def buffer_for(taken: Sequence[Taken]) -> str:
     """`pinned` if an accelerator is to copy into the memory by itself, else `plain`."""
-    return "pinned" if any(one.kind == "torch" and one.source.is_cuda for one in taken) else "plain"
+    return "pinned" if any(array.kind == "torch" and array.source.is_cuda for array in taken) else "plain"
 
 
-def _copy_tensors(torch: Library, tensors: List[Tuple[Taken, int]], buffer: Buffer) -> Callable[[], None]:
+def _copy_tensors(torch: Library, tensors: List[Tuple[Taken, int]], buffer: Buffer) -> List[Any]:
+    """Copies tensors to their places; answers the events of accelerators that are still at it."""
     base = torch.frombuffer(buffer, dtype=torch.uint8)
     begin = base.data_ptr()
     devices = set()
     with torch.no_grad():
-        for one, place in tensors:
-            source = one.source
-            if one.size < _SHARED_FROM and _is_plain(torch, source):
-                ctypes.memmove(begin + place, source.data_ptr(), one.size)
+        for array, at in tensors:
+            source = array.source
+            if array.size < _SHARED_FROM and _is_plain(torch, source):
+                ctypes.memmove(begin + at, source.data_ptr(), array.size)
                 continue
-            target = base[place : place + one.size].view(source.dtype).view(one.shape)
+            target = base[at : at + array.size].view(source.dtype).view(array.shape)
             # Later kernels of a CUDA stream come after the copy, so the loop may go on at once.
             target.copy_(source, non_blocking=source.is_cuda)
             if source.is_cuda:
                 devices.add(source.device)
-    events = [torch.cuda.current_stream(device).record_event() for device in devices]
-
-    def done() -> None:
-        for event in events:
-            event.synchronize()
-
-    return done
+    return [torch.cuda.current_stream(device).record_event() for device in devices]
 
 
 def _is_plain(torch: Library, tensor: Any) -> bool:
@@ -260,17 +292,6 @@ def _is_plain(torch: Library, tensor: Any) -> bool:
     )
 
 
-def _of_numpy(numpy: Library, value: Any, path: Path) -> Taken:
-    if isinstance(value, numpy.generic):
-        return _described("scalar", value.dtype, numpy.asarray(value), path)
-    if type(value) not in (numpy.ndarray, numpy.memmap):
-        raise Complaint(
-            f"{shown(path)} is a {type(value).__module__}.{type(value).__qualname__}, which cannot be saved",
-            "save a plain array of it: numpy.asarray(...)",
-        )
-    return _described("numpy", value.dtype, value, path)
-
-
 def _described(kind: str, dtype: Any, value: Any, path: Path) -> Taken:
     if dtype.type.__module__.startswith("ml_dtypes"):
         name = str(dtype.name)
@@ -282,7 +303,3 @@ def _described(kind: str, dtype: Any, value: Any, path: Path) -> Taken:
             "save numbers, or the fields as arrays of their own",
         )
     return Taken(kind, name, tuple(value.shape), int(value.size) * int(dtype.itemsize), value)
-
-
-def _nothing() -> None:
-    pass

@@ -1,4 +1,7 @@
-"""What is a part of a checkpoint: how is its state taken, and how is it put back.
+"""Takes the state of a script's parts for a checkpoint, and puts it back.
+
+A JAX pytree may hold named tuples and classes of other libraries. They are not saved: only the leaves are, by
+their paths, and they are put back onto the tree that is given to `restore`.
 
 Putting back has two halves. `plan` compares what was saved with what is here, and raises before anything is
 changed; the plans are then carried out, and undone if one of them fails after all.
@@ -11,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Tuple
 
 from ...script.complaints import Complaint
-from . import arrays, comparison, plain_values, pytrees, tensorflow_objects
+from ..storage.checkpoint_format import Chunk
+from . import arrays, comparison, plain_values, tensorflow_objects
 from .plain_values import Node
 
 _WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
@@ -24,12 +28,61 @@ class Plan:
     name: str
     order: int
     carry_out: Callable[[], Any]
-    undo: Callable[[], None]
+    undo: Callable[[], None] = lambda: None
 
 
-def capture(name: str, part: Any, take: plain_values.Take) -> Node:
-    """The node of a part's state; Complaint if it cannot be saved."""
-    return plain_values.encode(_state(name, part), (name,), take)
+@dataclass(frozen=True)
+class Captured:
+    """A state as trees and the arrays that they name, not copied yet."""
+
+    parts: Dict[str, Any]
+    own: Any
+    taken: List[arrays.Taken]
+    chunks: Tuple[Chunk, ...]
+    is_sharded: bool
+
+
+def capture(of: Mapping[str, Any], own: Mapping[str, Any], rank: int) -> Captured:
+    """Takes what this rank writes: everything on rank 0, and its own and its pieces on the others.
+
+    Complaint names the first thing that cannot be saved.
+    """
+    mine = arrays.Taking()
+    # Every rank walks through the parts: state_dict() may need all of them, and so does a bad part.
+    common = mine if rank == 0 else arrays.Taking()
+    nodes = {str(name): take(str(name), part, common) for name, part in of.items()}
+    spread = list(common.spread)
+    node = plain_values.encode(dict(own), ("own",), mine)
+    if len(mine.spread) > (len(spread) if rank == 0 else 0):
+        raise Complaint(
+            f"{mine.spread[-1][0]} is a DTensor, which cannot be a rank's own", "save it as a part"
+        )
+    chunks = []
+    if spread:
+        from . import sharded_tensors
+
+        for path, tensor in spread:
+            for piece in sharded_tensors.pieces(tensor):
+                added = mine.add(arrays.of_torch(sharded_tensors.torch(), piece.local, (path,)))
+                chunks.append(Chunk(path, piece.offsets, piece.sizes, added["a"]))
+    return Captured(nodes, node, mine.taken, tuple(chunks), bool(spread))
+
+
+def take(name: str, part: Any, taking: plain_values.Take) -> Node:
+    """The node of a part's state, whose arrays go to `taking`; Complaint if it cannot be saved."""
+    bare = unwrapped(part)
+    if isinstance(bare, type):
+        raise Complaint(
+            f"{name} is a class, which cannot be saved", f"save an object of it: {name}={name}(...)"
+        )
+    state = bare
+    if callable(getattr(bare, "state_dict", None)):
+        state = bare.state_dict()
+    elif tensorflow_objects.is_one(bare):
+        state = tensorflow_objects.values(bare)
+    elif is_pytree(bare):
+        state = dict(_leaves(bare)[0])
+    return plain_values.encode(state, (name,), taking)
 
 
 def unwrapped(part: Any) -> Any:
@@ -49,16 +102,29 @@ def plan(name: str, part: Any, node: Node, give: Callable[[Node], Any]) -> Plan:
     if callable(getattr(bare, "load_state_dict", None)):
         return _stateful(name, part, bare, value)
     if tensorflow_objects.is_one(bare):
-        return _variables(name, bare, value)
-    if pytrees.is_pytree(bare):
-        made = pytrees.onto(name, bare, comparison.mapping(name, value))
-        return Plan(name, 0, lambda: made, _nothing)
+        tensorflow_objects.refuse_differences(name, bare, value)
+        before = tensorflow_objects.values(bare)
+
+        def assign() -> Any:
+            tensorflow_objects.assign(bare, value)
+            return bare
+
+        return Plan(name, 1, assign, lambda: tensorflow_objects.assign(bare, before))
+    if is_pytree(bare):
+        made = _onto_pytree(name, bare, comparison.mapping(name, value))
+        return Plan(name, 0, lambda: made)
     if torch is not None and hasattr(torch, "Tensor") and isinstance(bare, torch.Tensor):
-        return _tensor(torch, name, bare, value)
+        comparison.refuse_differences(name, {name: value}, {name: bare})
+
+        def copy() -> Any:
+            with torch.no_grad():
+                return bare.copy_(value)
+
+        return Plan(name, 2, copy)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(bare, numpy.ndarray):
         return _array(numpy, name, bare, value)
-    return Plan(name, 0, lambda: value, _nothing)
+    return Plan(name, 0, lambda: value)
 
 
 def names(node: Node) -> List[str]:
@@ -70,18 +136,18 @@ def carry_out(plans: List[Plan]) -> Dict[str, Any]:
     """Puts all parts back, or none: what can fail comes first, and is undone."""
     values: Dict[str, Any] = {}
     done: List[Plan] = []
-    for one in sorted(plans, key=lambda one: one.order):
+    for plan in sorted(plans, key=lambda plan: plan.order):
         try:
-            values[one.name] = one.carry_out()
+            values[plan.name] = plan.carry_out()
         except Exception as error:
             for earlier in reversed(done):
                 earlier.undo()
             raise Complaint(
-                f"{one.name} does not take what was saved: {type(error).__name__}: {error}",
+                f"{plan.name} does not take what was saved: {type(error).__name__}: {error}",
                 "nothing was restored; is it made with the same settings as then?",
             ) from error
-        done.append(one)
-    return {one.name: values[one.name] for one in plans}
+        done.append(plan)
+    return {plan.name: values[plan.name] for plan in plans}
 
 
 def owned(value: Any) -> Any:
@@ -112,22 +178,6 @@ def giving(of: Tuple[Any, ...], buffer: Any, spread: Mapping[str, Any]) -> Calla
     return give
 
 
-def _state(name: str, part: Any) -> Any:
-    """What there is to save of a part."""
-    bare = unwrapped(part)
-    if isinstance(bare, type):
-        raise Complaint(
-            f"{name} is a class, which cannot be saved", f"save an object of it: {name}={name}(...)"
-        )
-    if callable(getattr(bare, "state_dict", None)):
-        return bare.state_dict()
-    if tensorflow_objects.is_one(bare):
-        return tensorflow_objects.values(bare)
-    if pytrees.is_pytree(bare):
-        return pytrees.leaves(bare)
-    return bare
-
-
 def _cloned(torch: Any, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value if arrays.is_spread(value) else value.clone()
@@ -135,9 +185,9 @@ def _cloned(torch: Any, value: Any) -> Any:
         for key in value:
             value[key] = _cloned(torch, value[key])
     elif isinstance(value, list):
-        value[:] = [_cloned(torch, one) for one in value]
+        value[:] = [_cloned(torch, item) for item in value]
     elif type(value) is tuple:
-        return tuple(_cloned(torch, one) for one in value)
+        return tuple(_cloned(torch, item) for item in value)
     return value
 
 
@@ -147,29 +197,16 @@ def _module(name: str, part: Any, bare: Any, value: Any) -> Plan:
     comparison.refuse_differences(name, saved, here)
 
     def put() -> Any:
-        bare.load_state_dict(_fitted(saved, here))
+        fitted = saved
+        if any(arrays.is_spread(value) for value in here.values()):
+            from . import sharded_tensors
+
+            fitted = {key: sharded_tensors.fitted(value, here[key]) for key, value in saved.items()}
+        bare.load_state_dict(fitted)
         return part
 
     # Last of all, because it needs no undoing: its names and shapes are known to fit.
-    return Plan(name, 2, put, _nothing)
-
-
-def _fitted(saved: Mapping[str, Any], here: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not any(arrays.is_spread(one) for one in here.values()):
-        return saved
-    from . import sharded_tensors
-
-    return {key: sharded_tensors.fitted(value, here[key]) for key, value in saved.items()}
-
-
-def _fit_states(saved: Mapping[str, Any], parameters: List[Any]) -> None:
-    """Spreads an optimizer's state that was saved whole as its parameters are."""
-    for number, parameter in enumerate(parameters):
-        if arrays.is_spread(parameter) and number in saved.get("state", ()):
-            from . import sharded_tensors
-
-            states = saved["state"][number]
-            states.update({key: sharded_tensors.fitted(value, parameter) for key, value in states.items()})
+    return Plan(name, 2, put)
 
 
 def _stateful(name: str, part: Any, bare: Any, value: Any) -> Plan:
@@ -178,7 +215,16 @@ def _stateful(name: str, part: Any, bare: Any, value: Any) -> Plan:
         comparison.refuse_other_parameters(name, value, before, bare)
 
     if hasattr(bare, "param_groups") and isinstance(value, Mapping):
-        _fit_states(value, [one for group in bare.param_groups for one in group["params"]])
+        # A state that was saved whole is spread as its parameters are.
+        parameters = [parameter for group in bare.param_groups for parameter in group["params"]]
+        for number, parameter in enumerate(parameters):
+            if arrays.is_spread(parameter) and number in value.get("state", ()):
+                from . import sharded_tensors
+
+                states = value["state"][number]
+                states.update(
+                    {key: sharded_tensors.fitted(state, parameter) for key, state in states.items()}
+                )
 
     def put() -> Any:
         bare.load_state_dict(value)
@@ -189,27 +235,6 @@ def _stateful(name: str, part: Any, bare: Any, value: Any) -> Plan:
             bare.load_state_dict(before)
 
     return Plan(name, 1, put, undo)
-
-
-def _variables(name: str, part: Any, value: Any) -> Plan:
-    tensorflow_objects.refuse_differences(name, part, value)
-
-    def put() -> Any:
-        tensorflow_objects.assign(part, value)
-        return part
-
-    before = tensorflow_objects.values(part)
-    return Plan(name, 1, put, lambda: tensorflow_objects.assign(part, before))
-
-
-def _tensor(torch: Any, name: str, part: Any, value: Any) -> Plan:
-    comparison.refuse_differences(name, {name: value}, {name: part})
-
-    def put() -> Any:
-        with torch.no_grad():
-            return part.copy_(value)
-
-    return Plan(name, 2, put, _nothing)
 
 
 def _array(numpy: Any, name: str, part: Any, value: Any) -> Plan:
@@ -225,5 +250,36 @@ def _array(numpy: Any, name: str, part: Any, value: Any) -> Plan:
     return Plan(name, 1, put, lambda: numpy.copyto(part, before))
 
 
-def _nothing() -> None:
-    pass
+def is_pytree(value: Any) -> bool:
+    """Whether it holds arrays of JAX, or descriptions of them."""
+    jax: Any = sys.modules.get("jax")
+    if jax is None or not hasattr(jax, "Array"):
+        return False
+    kinds = (jax.Array, jax.ShapeDtypeStruct)
+    try:
+        return any(isinstance(leaf, kinds) for leaf in jax.tree_util.tree_leaves(value))
+    except (ValueError, TypeError, RecursionError):
+        return False  # JAX sorts a dict's keys, and a plain tree may have keys that have no order
+
+
+def _onto_pytree(name: str, template: Any, saved: Mapping[str, Any]) -> Any:
+    """The template with the saved leaves, each on the device of the template's; Complaint if they differ."""
+    here, structure = _leaves(template)
+    comparison.refuse_differences(name, saved, dict(here))
+    jax: Any = sys.modules["jax"]
+    placed = []
+    for key, leaf in here:
+        value = saved[key]
+        if isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)):
+            sharding = getattr(leaf, "sharding", None)
+            value = jax.device_put(value, sharding) if sharding is not None else value
+        elif isinstance(leaf, sys.modules["numpy"].ndarray):
+            value = sys.modules["numpy"].asarray(value)
+        placed.append(value)
+    return jax.tree_util.tree_unflatten(structure, placed)
+
+
+def _leaves(value: Any) -> Tuple[List[Tuple[str, Any]], Any]:
+    tree: Any = sys.modules["jax"].tree_util
+    found, structure = tree.tree_flatten_with_path(value)
+    return [(tree.keystr(path) or "it", leaf) for path, leaf in found], structure

@@ -76,10 +76,10 @@ def templates(parts: Mapping[str, Any]) -> Dict[str, Any]:
         if part is None:
             continue
         taking = arrays.Taking()
-        kinds.capture(name, part, taking)
+        kinds.take(name, part, taking)
         here.update(taking.spread)
         groups = getattr(part, "param_groups", None) or ()
-        parameters = [one for group in groups for one in group["params"]]
+        parameters = [parameter for group in groups for parameter in group["params"]]
         for number, parameter in enumerate(parameters):
             if arrays.is_spread(parameter):
                 here[f"{name}['state'][{number}]"] = parameter

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bireme.runtime.checkpoints.checkpoint_writer import Patience
+from bireme.runtime.checkpoints.consensus import Patience
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, Restored
 from bireme.runtime.checkpoints.selection import ordered
 from bireme.runtime.checkpoints.storage.checkpoint_format import Head
@@ -207,7 +207,7 @@ def test_a_rank_0_that_has_died_while_it_was_busy_is_not_waited_for(tmp_path: Pa
     with ranks(tmp_path, 2) as gang:
         save(gang, 10)
     with ranks(tmp_path, 2, attempt=1, patience=HASTY) as gang:
-        gang[0]._meeting._note_busy(1)
+        gang[0]._meeting.note_busy(1)
 
         with pytest.raises(Complaint, match="rank 0 has not said within 0 s which checkpoint it restores"):
             gang[1].restore({})
