@@ -50,7 +50,7 @@ def try_block(text: str) -> list[str]:
 def test_every_verb_and_option_that_a_page_names_exists(path: Path) -> None:
     for command in commands(path.read_text()):
         _, verb, *words = shlex.split(command)
-        if verb in ("VERB", "--version", "CODE"):
+        if verb in ("VERB", "--version") or "has no option" in command:
             continue
         assert verb in VERBS, command
         found = bireme.get_command(click.Context(bireme), verb)
