@@ -157,3 +157,18 @@ def _typed(command: Bireme, words: list[str]) -> str:
     )
     assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+@pytest.mark.parametrize("name", ["docs/design.md", "CONTRIBUTING.md"])
+def test_every_file_of_the_tree_that_a_page_names_exists(name: str) -> None:
+    paths = re.findall(r"`([a-z_]+/[a-z_/]*(?:\w+\.\w+)?)`", (ROOT / name).read_text())
+    inside = ("local/", "cluster/", "verbs/", "render/", "client/", "objects/", "observe/", "submit/")
+
+    gone = [path for path in paths if not path.startswith(inside) and not _exists(path)]
+
+    assert gone == []
+
+
+def _exists(path: str) -> bool:
+    below = ("", "backends", "core")
+    return (ROOT / path).exists() or any((ROOT / "src" / "bireme" / room / path).exists() for room in below)
