@@ -132,8 +132,8 @@ def test_prefixes_are_coloured_on_a_terminal_unless_the_user_minds(cli: Cli) -> 
     with Terminal(cli, "run", "train.py", "--workers", "2", NO_COLOR="1") as plain:
         plain.ended()
 
-    assert "m[worker-0]\x1b[0m rank 1 of 2" in colourful.shown
-    assert "[worker-0] rank 1 of 2" in plain.shown
+    assert "m[rank 1]\x1b[0m rank 1 of 2" in colourful.shown
+    assert "[rank 1] rank 1 of 2" in plain.shown
     assert "\x1b[3" not in plain.shown
 
 

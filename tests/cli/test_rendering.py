@@ -215,6 +215,20 @@ def test_lines_of_several_replicas_say_whose_they_are() -> None:
     assert coloured.line(line) == "\x1b[36m[worker-1]\x1b[0m hello"
 
 
+def test_lines_of_a_script_name_their_ranks() -> None:
+    master, worker = build.role("Master", 1), build.role("Worker", 1)
+    job, other = (
+        build.job(Kind.PYTORCH, master, worker, name=name, torchrun_environment=True)
+        for name in ("train", "train-2")
+    )
+    lines = [LogLine(1.0, name, "main", "stdout", "hello") for name in ("train-master-0", "train-2-worker-0")]
+
+    alone, among = (Prefixes(jobs, colour=False, terminal=False) for jobs in ([job], [job, other]))
+
+    assert alone.line(lines[0]) == "[rank 0] hello"
+    assert [among.line(line) for line in lines] == ["[train rank 0] hello", "[train-2 rank 1] hello"]
+
+
 def test_lines_of_one_replica_have_no_prefix_and_those_of_several_jobs_the_full_name() -> None:
     one, other = build.job(Kind.PYTORCH, name="one"), build.job(Kind.PYTORCH, name="other")
     line = LogLine(1.0, "one-worker-0", "main", "stdout", "hello")

@@ -17,7 +17,7 @@ def test_two_workers_reduce_over_the_address_they_are_given(cli: Cli) -> None:
     done = cli("run", "train.py", "--workers", "2")
 
     assert done.status == 0, done.err
-    assert sorted(done.out.splitlines()) == ["[master-0] rank 0 of 2 has 3", "[worker-0] rank 1 of 2 has 3"]
+    assert sorted(done.out.splitlines()) == ["[rank 0] rank 0 of 2 has 3", "[rank 1] rank 1 of 2 has 3"]
     assert "Succeeded in " in done.err
 
 
@@ -66,8 +66,8 @@ def test_a_failed_rank_is_told_last_with_its_traceback(cli: Cli) -> None:
     told = done.err.splitlines()
     assert told[-1] == "ValueError: rank 1 does not want to"
     assert "Traceback (most recent call last):" in told
-    assert any("rank 1 (worker-0 on " in line and "failed: ValueError: rank 1" in line for line in told)
-    assert any("bireme logs train-" in line and line.endswith("worker-0") for line in told)
+    assert any("rank 1 on " in line and "failed: ValueError: rank 1" in line for line in told)
+    assert any("bireme logs train-" in line and line.endswith("--rank 1") for line in told)
 
 
 def test_a_retry_that_succeeds_is_a_success(cli: Cli) -> None:
@@ -180,7 +180,7 @@ def test_every_job_of_a_manifest_runs_and_each_line_says_whose_it_is(cli: Cli) -
     done = cli("run", "-f", "jobs.yaml")
 
     assert done.status == 0
-    assert sorted(done.out.splitlines()) == ["[one-master-0] nobody but me", "[two-master-0] nobody but me"]
+    assert sorted(done.out.splitlines()) == ["[one rank 0] nobody but me", "[two rank 0] nobody but me"]
     assert "one: Succeeded in " in done.err
     assert "two: Succeeded in " in done.err
 
@@ -193,7 +193,7 @@ def test_one_of_several_jobs_that_fails_decides(cli: Cli) -> None:
     done = cli("run", "-f", "jobs.yaml")
 
     assert done.status == 1
-    assert "bad failed: rank 0 (master-0 on " in done.err
+    assert "bad failed: rank 0 on " in done.err
     assert "exit code 3" in done.err
 
 

@@ -78,14 +78,15 @@ def test_logs_merge_all_replicas_or_show_one(cli: Cli) -> None:
     cli.write("train.py", scripts.ALL_REDUCE)
     cli("run", "train.py", "--workers", "2", "--name", "pair")
 
-    merged, one, full = (
+    merged, rank, one, full = (
         cli("logs", "pair"),
+        cli("logs", "pair", "--rank", "1"),
         cli("logs", "pair", "worker-0"),
         cli("logs", "pair", "pair-worker-0"),
     )
 
-    assert sorted(merged.out.splitlines()) == ["[master-0] rank 0 of 2 has 3", "[worker-0] rank 1 of 2 has 3"]
-    assert one.out == "rank 1 of 2 has 3\n"
+    assert sorted(merged.out.splitlines()) == ["[rank 0] rank 0 of 2 has 3", "[rank 1] rank 1 of 2 has 3"]
+    assert rank.out == one.out == "rank 1 of 2 has 3\n"
     assert full.out == one.out
 
 
@@ -96,7 +97,7 @@ def test_logs_of_a_replica_that_is_not_there_names_those_that_are(cli: Cli) -> N
     done = cli("logs", "single", "worker-7")
 
     assert done.status == 2
-    assert "its replicas are master-0" in done.err
+    assert "its only rank is 0" in done.err
 
 
 def test_logs_since_and_tail_leave_out_what_is_older(cli: Cli) -> None:

@@ -68,11 +68,11 @@ def test_a_plain_script_runs_in_a_stock_image(bireme: Verbs) -> None:
 
     assert done.status == 0, done.err
     lines = done.out.splitlines()
-    assert "[master-0] helper 42 rank 0 of 2 ['--lr', '1']" in lines
-    assert "[worker-0] helper 42 rank 1 of 2 ['--lr', '1']" in lines
-    assert "[worker-0] bireme: installing requirements.txt" in lines
+    assert "[rank 0] helper 42 rank 0 of 2 ['--lr', '1']" in lines
+    assert "[rank 1] helper 42 rank 1 of 2 ['--lr', '1']" in lines
+    assert "[rank 1] bireme: installing requirements.txt" in lines
     assert "Succeeded in" in done.err
-    assert bireme.done("logs", "plain", "worker-0", "--tail", "1").out.startswith("helper 42 rank 1")
+    assert bireme.done("logs", "plain", "--rank", "1", "--tail", "1").out.startswith("helper 42 rank 1")
 
 
 def test_the_first_error_ends_the_story(bireme: Verbs) -> None:
@@ -89,9 +89,9 @@ def test_the_first_error_ends_the_story(bireme: Verbs) -> None:
     done = bireme("run", "train.py", "--workers", "2", "--retries", "1", *ON, "--name", "crash")
 
     assert done.status == 1
-    assert "crash was restarted: rank 1 (worker-0 on " in done.err
+    assert "crash was restarted: rank 1 on " in done.err
     assert "attempt 2 begins" in done.err
-    assert "crash failed: rank 1 (worker-0 on " in done.err
+    assert "crash failed: rank 1 on " in done.err
     assert done.err.endswith('    raise ValueError("no such thing")\nValueError: no such thing\n')
     error = bireme.json("show", "crash")["diagnosis"]["error"]
     assert (error["what"], error["attempt"], error["exit_code"]) == ("ValueError: no such thing", 1, 1)

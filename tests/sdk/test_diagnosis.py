@@ -86,9 +86,9 @@ def test_the_earliest_error_counts_although_its_rank_ended_last() -> None:
 
     assert found is not None
     assert found.error is not None
-    assert found.summary == "mnist failed: rank 1 (worker-0 on box) failed: ValueError: the cause"
+    assert found.summary == "mnist failed: rank 1 on box failed: ValueError: the cause"
     assert found.error.what == "ValueError: the cause"
-    assert found.more == "bireme logs mnist worker-0"
+    assert found.more == "bireme logs mnist --rank 1"
 
 
 def test_a_rank_that_was_killed_is_the_cause_of_the_error_that_its_peer_saw_at_once() -> None:
@@ -102,7 +102,7 @@ def test_a_rank_that_was_killed_is_the_cause_of_the_error_that_its_peer_saw_at_o
     )
 
     assert found is not None
-    assert found.summary == "mnist failed: rank 1 (worker-0 on box) was killed by SIGKILL (exit code 137)"
+    assert found.summary == "mnist failed: rank 1 on box was killed by SIGKILL (exit code 137)"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_out_of_memory_is_named() -> None:
     assert found.error is not None
     assert found.error.how == "ran out of memory"
     said = "it may use 1 GiB and used 1 GiB; give each rank more with --memory, or use less"
-    assert found.summary == f"mnist failed: rank 2 (worker-1 on box) ran out of memory: {said}"
+    assert found.summary == f"mnist failed: rank 2 on box ran out of memory: {said}"
 
 
 def test_what_was_stopped_after_the_verdict_is_not_blamed() -> None:
@@ -156,7 +156,7 @@ def test_only_the_last_attempt_is_told_of_a_failed_job() -> None:
     )
 
     assert found is not None
-    assert found.summary == "mnist failed: rank 2 (worker-1 on box) ended with exit code 3 in attempt 2"
+    assert found.summary == "mnist failed: rank 2 on box ended with exit code 3 in attempt 2"
 
 
 def test_a_running_job_tells_why_it_was_restarted() -> None:
@@ -168,7 +168,7 @@ def test_a_running_job_tells_why_it_was_restarted() -> None:
 
     assert found is not None
     assert found.finding is Finding.RESTARTED
-    assert found.summary == "mnist was restarted: rank 1 (worker-0 on box) ended with exit code 1"
+    assert found.summary == "mnist was restarted: rank 1 on box ended with exit code 1"
 
 
 def test_a_replica_that_recovered_long_ago_is_not_blamed_where_replicas_restart_alone() -> None:
@@ -287,7 +287,7 @@ def test_an_error_whose_rank_was_stopped_before_its_end_is_told_as_a_failure() -
     )
 
     assert found is not None
-    assert found.summary == "mnist failed: rank 0 (master-0 on box) failed: ValueError: no"
+    assert found.summary == "mnist failed: rank 0 on box failed: ValueError: no"
 
 
 def test_an_attempt_that_its_user_wished_for_is_nobodys_fault() -> None:

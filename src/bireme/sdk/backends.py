@@ -105,8 +105,8 @@ class Found(Protocol):
     def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
         """Where the Python code of each rank is now, or of one."""
 
-    def replica(self, given: str) -> str:
-        """The full name of a replica that may be given by its short one."""
+    def replica(self, given: str | int) -> str:
+        """The full name of a replica that is given by its rank, or by its name, short or full."""
 
     def checkpoints_at(self) -> str:
         """The folder or the object store in which its script keeps its checkpoints."""

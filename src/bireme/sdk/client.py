@@ -84,13 +84,16 @@ class JobHandle:
 
     def logs(
         self,
-        replica: str | None = None,
+        replica: str | int | None = None,
         *,
         follow: bool = False,
         since: Since = None,
         tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """The lines of all replicas in the order of their times, or of one; `follow` waits for more."""
+        """The lines of all replicas in the order of their times; `follow` waits for more.
+
+        `replica` chooses one, by its rank or by its name: `1`, `"worker-0"`.
+        """
         watch = self.watch(replica, since=since, tail=tail)
         try:
             yield from watch.drain()
@@ -106,7 +109,9 @@ class JobHandle:
         finally:
             watch.close()
 
-    def watch(self, replica: str | None = None, *, since: Since = None, tail: int | None = None) -> Following:
+    def watch(
+        self, replica: str | int | None = None, *, since: Since = None, tail: int | None = None
+    ) -> Following:
         """A follower of a job's lines and state, for whoever shows them as they come."""
         full = None if replica is None else self._found.replica(replica)
         return self._found.watch(LogSelection(replica=full, since=_moment(since), last=tail))
@@ -281,17 +286,20 @@ class Client:
     def logs(
         self,
         name: str,
-        replica: str | None = None,
+        replica: str | int | None = None,
         *,
         follow: bool = False,
         since: Since = None,
         tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """The lines of all replicas in the order of their times, or of one; `follow` waits for more."""
+        """The lines of all replicas in the order of their times; `follow` waits for more.
+
+        `replica` chooses one, by its rank or by its name: `1`, `"worker-0"`.
+        """
         return self.find(name).logs(replica, follow=follow, since=since, tail=tail)
 
     def watch(
-        self, name: str, replica: str | None = None, *, since: Since = None, tail: int | None = None
+        self, name: str, replica: str | int | None = None, *, since: Since = None, tail: int | None = None
     ) -> Following:
         """A follower of a job's lines and state, for whoever shows them as they come."""
         return self.find(name).watch(replica, since=since, tail=tail)

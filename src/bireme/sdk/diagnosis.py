@@ -87,7 +87,7 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
         return Diagnosis(finding=Finding.RESTARTED, summary=summary)
     return Diagnosis(
         finding=Finding.RESTARTED,
-        summary=f"{evidence.id} was restarted: {_told(error)}",
+        summary=f"{evidence.id} was restarted: {_told(evidence.job, error)}",
         error=error,
         more=_logs_command(evidence, error),
     )
@@ -101,11 +101,6 @@ def first_error(evidence: Evidence, attempt: int) -> FirstError | None:
         # Whoever asks in another way, as with `ps`, is told of the same rank.
         suspects = [one for one in suspects if one[1].replica == blame.replica] or suspects
     return min(suspects, key=lambda one: one[0])[1] if suspects else None
-
-
-def who(error: FirstError) -> str:
-    place = f"{error.short} on {error.host}" if error.host else error.short
-    return place if error.rank is None else f"rank {error.rank} ({place})"
 
 
 def cause(job: Job, status: Status) -> str:
@@ -129,9 +124,10 @@ def tries(job: Job, status: Status) -> str:
     return f" ({status.crashes} crashes)" if status.crashes > 1 else ""
 
 
-def _told(error: FirstError, tries: str = "") -> str:
+def _told(job: Job, error: FirstError, tries: str = "") -> str:
     is_news = error.what and error.what not in error.how
-    return f"{who(error)} {error.how}{tries}" + (f": {error.what}" if is_news else "")
+    which = rank_names.title(job, error.replica, error.rank, error.host)
+    return f"{which} {error.how}{tries}" + (f": {error.what}" if is_news else "")
 
 
 def _failed(evidence: Evidence) -> Diagnosis:
@@ -142,7 +138,7 @@ def _failed(evidence: Evidence) -> Diagnosis:
         summary = f"{evidence.id} failed: {stated}"
     else:
         tries = f" in attempt {error.attempt + 1}" if error.attempt else ""
-        summary = f"{evidence.id} failed: {_told(error, tries)}"
+        summary = f"{evidence.id} failed: {_told(evidence.job, error, tries)}"
         if why := retry_policy.why_no_more(evidence.job, evidence.status):
             summary += f" (not tried again: {why})"
     return Diagnosis(
@@ -333,6 +329,8 @@ def _signal_name(exit_code: int) -> str:
 def _logs_command(evidence: Evidence, error: FirstError | None) -> str:
     if error is None or rank_names.is_alone(evidence.job):
         return f"bireme logs {evidence.id}"
+    if rank_names.counts_ranks(evidence.job):
+        return f"bireme logs {evidence.id} --rank {error.rank}"
     return f"bireme logs {evidence.id} {error.short}"
 
 

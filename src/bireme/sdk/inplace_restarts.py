@@ -18,7 +18,7 @@ _SIGNALS = frozenset(signal.Signals)
 def of(job: Job, replicas: Iterable[Replica]) -> tuple[Again, ...]:
     """Those whose program was started again, or will be after its back-off."""
     return tuple(
-        Again(rank_names.short_name(job, one.name), one.restarts, one.exit_code)
+        Again(rank_names.label(job, one.name), one.restarts, one.exit_code)
         for one in replicas
         if one.restarts and one.is_alive and not one.stopping
     )
@@ -31,16 +31,16 @@ def resting(job: Job, replicas: Iterable[Replica]) -> str:
         return ""
     others = f" (and {len(waiting) - 1} more)" if len(waiting) > 1 else ""
     times = "once" if waiting[0].restarts == 1 else f"{waiting[0].restarts} times"
-    return f"{waiting[0].short}{others} starts again after a pause: {_how(waiting[0])}, {times} so far"
+    return f"{waiting[0].label}{others} starts again after a pause: {_how(waiting[0])}, {times} so far"
 
 
 def news(before: Sequence[Again], now: Sequence[Again]) -> list[str]:
     """What to say of the restarts since the last look; one line for many at once."""
-    known = {one.short: one.restarts for one in before}
-    fresh = [one for one in now if one.restarts > known.get(one.short, 0)]
+    known = {one.label: one.restarts for one in before}
+    fresh = [one for one in now if one.restarts > known.get(one.label, 0)]
     if len(fresh) > _MOST:
-        return [f"{len(fresh)} replicas are restarted: {fresh[0].short} and others ({_how(fresh[0])})"]
-    return [f"{one.short} is restarted: {_how(one)}{_time(one.restarts)}" for one in fresh]
+        return [f"{len(fresh)} replicas are restarted: {fresh[0].label} and others ({_how(fresh[0])})"]
+    return [f"{one.label} is restarted: {_how(one)}{_time(one.restarts)}" for one in fresh]
 
 
 def _how(one: Again) -> str:

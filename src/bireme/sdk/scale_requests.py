@@ -10,14 +10,10 @@ from bireme import errors, kinds
 from bireme.manifest import roles
 from bireme.model.job import Job, Kind, RestartScope, Role
 from bireme.model.status import Phase
+from bireme.sdk import rank_names
 
 ALL = "workers"
 """The name under which a count is given without a role, as `--workers` counts."""
-
-
-def counts_ranks(job: Job) -> bool:
-    """Whether the replicas of a job are the ranks of a script: one master, and workers if there are more."""
-    return job.torchrun_environment and {one.name for one in job.roles} <= {"master", "worker"}
 
 
 def resized(id: str, job: Job, counts: Mapping[str, int], phase: Phase) -> Job:
@@ -29,7 +25,7 @@ def resized(id: str, job: Job, counts: Mapping[str, int], phase: Phase) -> Job:
             f"{id} starts a fixed number of ranks with mpirun -np",
             hint="stop it, and run it anew with another number of workers",
         )
-    larger = _with_ranks(id, job, counts) if counts_ranks(job) else _with_replicas(id, job, counts)
+    larger = _with_ranks(id, job, counts) if rank_names.counts_ranks(job) else _with_replicas(id, job, counts)
     problems = list(kinds.module(job.kind).validate(larger))
     if problems:
         raise errors.BadInput(f"{id} cannot be scaled so: {problems[0].field}: {problems[0].text}")

@@ -57,7 +57,8 @@ class FirstError(Struct, frozen=True, kw_only=True):
 class Again(Struct, frozen=True):
     """A replica whose program was started again in place, how often, and how it last ended."""
 
-    short: str
+    label: str
+    """`rank 1` of a script, else `worker-0`."""
     restarts: int
     exit_code: int | None
 
@@ -345,6 +346,8 @@ class RankStack(Struct, frozen=True, kw_only=True):
     replica: str
     short: str
     rank: int | None
+    title: str
+    """What a person calls it: `rank 0` of a script, else `rank 0 (master-0)`."""
     pid: int
     where: str
     """The innermost line of the user's own code, such as `train.py:12 in step()`."""

@@ -19,8 +19,10 @@ class Prefixes:
         """A program that reads a log gets it as it is; at a terminal no line may command it."""
         self._several_jobs = len(jobs) > 1
         self._needed = self._several_jobs or any(not rank_names.is_alone(job) for job in jobs)
-        self._names = [job.name for job in jobs]
-        self._mains = _main_containers(jobs)
+        # The longest name first, because the name of one job may begin with that of another.
+        self._jobs = sorted(jobs, key=lambda job: -len(job.name))
+        self._mains = {role.main for job in jobs for role in job.roles}
+        self._labels: dict[str, str] = {}
         self._colour = colour
         self._terminal = terminal
         self._colours: dict[str, str] = {}
@@ -30,7 +32,9 @@ class Prefixes:
         sidecar = line.container not in self._mains
         if not self._needed and not sidecar:
             return self.bare(line)
-        name = line.replica if self._several_jobs else self._short(line.replica)
+        name = self._labels.get(line.replica) or self._labels.setdefault(
+            line.replica, self._label(line.replica)
+        )
         if sidecar:
             name = f"{name}/{line.container}"
         name = text.plain(name)
@@ -41,9 +45,14 @@ class Prefixes:
         """The line without saying whose it is."""
         return text.log_line(line.text, colour=self._colour) if self._terminal else line.text
 
-    def _short(self, replica: str) -> str:
-        job = next((name for name in self._names if replica.startswith(f"{name}-")), "")
-        return replica.removeprefix(f"{job}-")
+    def _label(self, replica: str) -> str:
+        job = next((one for one in self._jobs if replica.startswith(f"{one.name}-")), None)
+        if job is None:
+            return replica
+        label = rank_names.label(job, replica)
+        if not self._several_jobs:
+            return label
+        return f"{job.name} {label}" if rank_names.counts_ranks(job) else replica
 
 
 def status_line(glances: Sequence[Glance], last: str, elapsed: float) -> str:
@@ -65,7 +74,3 @@ def _note(glances: Sequence[Glance]) -> str:
     """What a job waits for stands where its last line would: there is none yet, or it is old."""
     notes = [one.waiting or one.trouble for one in glances if one.waiting or one.trouble]
     return notes[0] if len(notes) == len(glances) and notes else ""
-
-
-def _main_containers(jobs: Sequence[Job]) -> set[str]:
-    return {role.main for job in jobs for role in job.roles}

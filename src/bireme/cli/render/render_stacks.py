@@ -7,18 +7,14 @@ from bireme.sdk.views import JobStacks, RankStack
 
 def lines(found: JobStacks) -> list[str]:
     """A line for each rank, so that they can be compared, and then their stacks."""
-    heads = [f"{_name(one)}  {one.where or one.problem or 'it runs no Python code'}" for one in found.ranks]
+    heads = [f"{one.title}  {one.where or one.problem or 'it runs no Python code'}" for one in found.ranks]
     return heads + [line for one in found.ranks for line in _stack(one)]
 
 
 def _stack(one: RankStack) -> list[str]:
     if not one.threads:
         return []
-    told = ["", f"{_name(one)}, process {one.pid}:"]
+    told = ["", f"{one.title}, process {one.pid}:"]
     for thread in one.threads:
         told += [f"  {line}" for line in thread]
     return told
-
-
-def _name(one: RankStack) -> str:
-    return one.short if one.rank is None else f"rank {one.rank} ({one.short})"

@@ -26,26 +26,38 @@ _BATCH = 1000
 @click.command("logs", short_help="Print what a job's replicas printed.")
 @one_name
 @click.argument("replica", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until the job has ended.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only of this rank.")
+@click.option("-f", "--follow", is_flag=True, help="Continue with what comes, until the job has ended.")
 @click.option("--since", metavar="TIME", help="Only what is newer: 10m, 2h30m, 2026-01-31T12:00.")
 @click.option(
     "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, and what comes."
 )
 @as_json
 def command(
-    name: str | None, replica: str | None, follow: bool, since: str | None, tail: int | None, as_json: bool
+    name: str | None,
+    replica: str | None,
+    rank: int | None,
+    follow: bool,
+    since: str | None,
+    tail: int | None,
+    as_json: bool,
 ) -> None:
-    """Prints the lines of all replicas in the order of their times, or of one REPLICA (such as worker-1).
+    """Prints the lines of all ranks in the order of their times, or of one.
+
+    One is chosen by --rank or, in a job with roles, by the name of its REPLICA, such as worker-1.
 
     Without a NAME, those of the newest job.
     """
     client = opened()
     say_shortage(client)
     from_time = None if since is None else time_arguments.moment(since, time.time(), "--since")
-    watch = client.watch(meant(client, name), replica, since=from_time, tail=tail)
+    if replica is not None and rank is not None:
+        raise errors.BadInput(f"both {replica} and --rank {rank} are given", hint="leave one of them out")
+    chosen = replica if rank is None else rank
+    watch = client.watch(meant(client, name), chosen, since=from_time, tail=tail)
     here = this_terminal()
     prefixes = Prefixes([watch.job], colour=here.colour, terminal=here.stdout)
-    show = _as_json if as_json else (prefixes.line if replica is None else prefixes.bare)
+    show = _as_json if as_json else (prefixes.line if chosen is None else prefixes.bare)
     try:
         printed = _print(watch.drain(), show)
         if follow:

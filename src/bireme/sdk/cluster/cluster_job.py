@@ -85,14 +85,15 @@ class ClusterJob:
             f"(py-spy in the image; `bireme show {self.id}` names the pods)",
         )
 
-    def replica(self, given: str) -> str:
+    def replica(self, given: str | int) -> str:
         seen = self._session.ask(self._look)
-        by_short = rank_names.replica_names(seen.job)
-        there = {one.pod.metadata.name: one.replica.name for one in seen.pods}
-        full = by_short.get(given) or there.get(given, given)
-        if full in by_short.values() or full in there.values():
-            return full
-        raise rank_names.no_such_replica(self.id, given, by_short)
+        found = rank_names.replica_named(seen.job, given)
+        if found is not None:
+            return found
+        for one in seen.pods:
+            if given in (one.pod.metadata.name, one.replica.name):
+                return one.replica.name
+        raise rank_names.no_such_replica(self.id, seen.job, given)
 
     def checkpoints_at(self) -> str:
         manifest = {"spec": msgspec.json.decode(self._object.spec)}

@@ -22,7 +22,7 @@ from bireme.model.job import Job, Kind
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
 from bireme.runs.run_files import RecordedEvent
-from bireme.sdk import diagnosis, inplace_restarts, scale_requests
+from bireme.sdk import diagnosis, inplace_restarts, rank_names
 from bireme.sdk.backends import Backend
 from bireme.sdk.cluster import pod_history
 from bireme.sdk.cluster.pod_history import ReplicaPod
@@ -180,7 +180,7 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
         diagnosis=found,
         checkpoint=_checkpoint(it),
         resumable=status.phase is Phase.FAILED and not unresumable(it),
-        counts_ranks=scale_requests.counts_ranks(job),
+        counts_ranks=rank_names.counts_ranks(job),
         ran=_ran(it, lives),
         command=code_mounts.unbooted(run_views.leading_command(job)),
         folder="",
@@ -305,8 +305,7 @@ def _waits(it: Seen) -> str:
     ]
     if stuck:
         others = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
-        short = stuck[0].name.removeprefix(f"{it.job.name}-")
-        return f"{short}{others}: {stuck[0].message}"
+        return f"{rank_names.label(it.job, stuck[0].name)}{others}: {stuck[0].message}"
     created = seconds(it.object.metadata.creationTimestamp) or it.now
     if not status.conditions and not it.pods and it.now - created > UNNOTICED:
         return "no operator has taken it up; `bireme doctor --on kubernetes` looks for one"

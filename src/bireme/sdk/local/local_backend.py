@@ -177,12 +177,15 @@ class LocalJob:
         self._require_here()
         return rank_stacks.of(self.run, rank)
 
-    def replica(self, given: str) -> str:
-        by_short = rank_names.replica_names(self.run.desired().job)
-        full = by_short.get(given, given)
-        if full in by_short.values() or (self.run.logs / full).is_dir():
-            return full
-        raise rank_names.no_such_replica(self.id, given, by_short)
+    def replica(self, given: str | int) -> str:
+        job = self.run.desired().job
+        found = rank_names.replica_named(job, given)
+        if found is not None:
+            return found
+        # One that the job had before it was scaled has left its lines.
+        if isinstance(given, str) and (self.run.logs / given).is_dir():
+            return given
+        raise rank_names.no_such_replica(self.id, job, given)
 
     def checkpoints_at(self) -> str:
         return run_checkpoints.where(self.run.path)
@@ -228,7 +231,7 @@ class LocalJob:
         lack = submit.lack_now(self.run, changed, time.time())
         if lack:
             id = run_views.id_of(self.run)
-            what = "ranks" if scale_requests.counts_ranks(changed) else "replicas"
+            what = "ranks" if rank_names.counts_ranks(changed) else "replicas"
             raise errors.BadInput(
                 f"{id} would stop and wait if it had {changed.total} {what}: it {lack}",
                 hint="it goes on as it is; make room first. To let it wait all the same: "

@@ -56,6 +56,7 @@ def _stack(run: RunDirectory, job: Job, life: ReplicaHistory, pid: int, asked: i
         replica=life.replica,
         short=rank_names.short_name(job, life.replica),
         rank=_rank(job, life),
+        title=rank_names.title(job, life.replica, _rank(job, life)),
         pid=pid,
         where=tracebacks.place(found[-1].frames) if found else "",
         threads=shown or ((tuple(lines),) if lines else ()),

@@ -21,7 +21,7 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.metrics import progress_reader
 from bireme.runs.run_files import Machine, RunContext
 from bireme.runs.storage import files
-from bireme.sdk import diagnosis, inplace_restarts, rank_names, scale_requests, stall_notice, tracebacks
+from bireme.sdk import diagnosis, inplace_restarts, rank_names, stall_notice, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.local import rank_evidence, run_history
 from bireme.sdk.local.run_history import ReplicaHistory
@@ -65,7 +65,7 @@ def view(run: RunDirectory) -> JobView:
         diagnosis=found,
         checkpoint=_checkpoint(run.path),
         resumable=status.phase is Phase.FAILED and head.is_here,
-        counts_ranks=scale_requests.counts_ranks(job),
+        counts_ranks=rank_names.counts_ranks(job),
         ran=run_history.ran(lives, status.completed or time.time()),
         command=leading_command(job),
         folder=str(run.path),
