@@ -10,7 +10,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "bireme"
 BACKENDS = SOURCE / "backends"
 WRITES = {"create", "patch", "delete", "socket", "exec"}
 """The methods of the client that change something; all others of them read."""
-UNTIMED = ("core", "engine", "backends/kubernetes")
+UNTIMED = ("core", "engine", "backends/kubernetes", "operator/store.py")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -100,8 +100,8 @@ def is_the_client(node: ast.AST) -> bool:
     return ast.unparse(node) in ("api", "self._api", "self.api")
 
 
-def python_in(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.py"))
+def python_in(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
 
 
 def parsed(path: Path) -> ast.Module:

@@ -1,7 +1,9 @@
-"""How is one step taken: see, decide, record, act.
+"""Takes one step of a job: see, decide, record, act.
 
-The decision is recorded before it is carried out. A step that dies in between loses nothing: the next one
-sees what is there and decides again, and a loss that was counted is remembered as counted.
+A decision is recorded before it is carried out. A step that dies in between loses nothing: the next one sees
+what is there and decides again, and a loss that was counted is remembered as counted. The one exception is a
+part of the decision itself (`Decision.record_by`, see `core.recording`): a status from which nothing would be
+missed may be recorded later than the actions beside it are carried out, but not later than it says.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from bireme.core import recording, validation
 from bireme.core.reconcile import reconcile
 from bireme.model.decisions import Action, Decision, File
 from bireme.model.job import Job
@@ -28,7 +31,11 @@ class Store(Protocol):
         """The job, or None if it is gone."""
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
-        """Keep the decision's status and events, or raise Conflict."""
+        """Keep the decision's status and events, or raise Conflict.
+
+        Where the decision has a `record_by`, its status may be kept as late as that: until then the next
+        `load` gives the old status, and the time.
+        """
 
 
 class Backend(Protocol):
@@ -53,8 +60,13 @@ async def step(key: str, store: Store, backend: Backend, now: float) -> Decision
     stored = await store.load(key)
     if stored is None:
         return None
-    observation = await backend.see(key, stored)
-    decision = reconcile(stored.job, stored.status, observation, now)
+    if stored.problem:
+        decision = validation.reject(stored.job, stored.status, stored.problem, now)
+    else:
+        observation = await backend.see(key, stored)
+        decision = reconcile(stored.job, stored.status, observation, now)
+        if stored.record_by is not None:
+            decision = recording.put_off(stored.job, stored.status, decision, stored.record_by, now)
     if decision.status != stored.status or decision.events:
         await store.record(key, stored, decision)
     if decision.files:

@@ -106,3 +106,5 @@ class Decision(Struct, frozen=True):
     events: tuple[Event, ...] = ()
     files: tuple[File, ...] = ()
     wake_at: float | None = None
+    record_by: float | None = None
+    """Until when the status may wait to be recorded; None means that it is recorded before any action."""

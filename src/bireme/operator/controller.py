@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from bireme.model.job import Job, Kind
 from bireme.model.status import Phase, Status
 from bireme.operator.event_recorder import Teller
 from bireme.operator.metrics import Metrics
-from bireme.operator.store import ClusterStore, Key, Unusable, version
+from bireme.operator.store import ClusterStore, Key, version
 from bireme.operator.workqueue import Queue
 
 KINDS = tuple(kind for kind in Kind if kind is not Kind.BATCH)
@@ -72,7 +71,7 @@ class Controller:
         self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=JOB_NAME)
         self.nodes = Scoped(api, ("v1", "nodes"), Node, self._node_changed) if scope.nodes else None
         self.groups = self._group_cache(settings.gang_scheduler, scope)
-        self.store = ClusterStore(api, self.jobs, self._teller, clock, self.queue.add_at, self._recorded)
+        self.store = ClusterStore(api, self.jobs, self._teller, clock, self._recorded)
         self.backend = ClusterBackend(
             api, self.pods, self.nodes, self.store.templates, clock, settings, self.groups
         )
@@ -187,10 +186,6 @@ class Controller:
         except Conflict:
             self._pause(key)
             return "conflict"
-        except Unusable as unusable:
-            with contextlib.suppress(Conflict):
-                await self.store.refuse(key, unusable)
-            return "unusable"
         except (ApiError, OSError, TimeoutError) as error:
             _log.warning("a step did not succeed", extra={"job": key, "error": str(error)})
             self._pause(key)

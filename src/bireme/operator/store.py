@@ -1,8 +1,4 @@
-"""Where are the jobs of a cluster kept: in their objects, whose status is our whole memory.
-
-A status that only grew by what the next look would find again is written a little later, together with what
-follows: a job that starts costs one write instead of one for each of its pods.
-"""
+"""Keeps the jobs of a cluster: in their objects, whose status is our whole memory."""
 
 from __future__ import annotations
 
@@ -22,17 +18,11 @@ from bireme.backends.kubernetes.objects.api_types import Named
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.engine.step import Conflict, Stored
 from bireme.manifest import read
-from bireme.model.decisions import Decision, Event, EventType
+from bireme.model.decisions import Decision
 from bireme.model.job import Job, Kind
-from bireme.model.status import Condition, ConditionType, Phase, Status
+from bireme.model.status import Status
 from bireme.operator.event_recorder import Teller
 
-SETTLE = 1.0
-"""Seconds for which a status that only counts more replicas may wait to be written."""
-SETTLE_CREATED = 2.0
-"""The same for the first status of a job."""
-SETTLE_RUNNING = 0.5
-"""The same for a job that begins to run, until all of its replicas do."""
 OURS = ("", "kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 """Values of `managedBy` with which a job is ours."""
 
@@ -59,14 +49,6 @@ class _Parsed(Struct, frozen=True):
     templates: dict[str, dict[str, Any]]
 
 
-class Unusable(Exception):
-    """A job object that no job can be made of; it carries what is wrong."""
-
-    def __init__(self, one: JobObject, error: errors.BadManifest) -> None:
-        super().__init__(str(error))
-        self.object, self.error = one, error
-
-
 class ClusterStore:
     def __init__(
         self,
@@ -74,13 +56,13 @@ class ClusterStore:
         jobs: Mapping[str, Scoped[JobObject]],
         teller: Teller,
         clock: Callable[[], float],
-        look_at: Callable[[str, float], None],
         recorded: Callable[[Job, Status, Status], None],
     ) -> None:
         self._api, self._jobs, self._teller = api, jobs, teller
-        self._clock, self._look_at, self._recorded = clock, look_at, recorded
+        self._clock, self._recorded = clock, recorded
         self._parsed: dict[str, _Parsed] = {}
         self._late: dict[str, float] = {}
+        """By when a status has to be written that a decision put off."""
         self._own: dict[str, int] = {}
         """What we wrote last of each job, as a hash."""
         self._doubtful: set[str] = set()
@@ -92,9 +74,14 @@ class ClusterStore:
         return cache.get(wanted.namespace, wanted.name) if cache is not None else None
 
     def templates(self, key: str) -> Mapping[str, dict[str, Any]]:
-        """The pod template of each role as it was written, by the role's type."""
+        """The pod template of each role as it was written, by the role's type; none where nobody can tell."""
         one = self.find(key)
-        return self._parse(one).templates if one is not None else {}
+        if one is None:
+            return {}
+        try:
+            return self._parse(one).templates
+        except errors.BadManifest:
+            return {}  # It was changed since it was seen; the next step says what is wrong with it.
 
     def forget(self, key: str, uid: str) -> None:
         self._parsed.pop(uid, None)
@@ -106,39 +93,31 @@ class ClusterStore:
         one = await self._read(key) if key in self._doubtful else self.find(key)
         if one is None or one.metadata.deletionTimestamp is not None:
             return None
-        job = self._parse(one).job
+        meta, status = one.metadata, job_status.read(one.status)
+        try:
+            job = self._parse(one).job
+        except errors.BadManifest as error:
+            unreadable = Job(Kind(one.kind), one.apiVersion, meta.name, (), meta.namespace, meta.uid)
+            return Stored(unreadable, status, meta.resourceVersion, problem=error.what)
         if job.policy.managed_by not in OURS:
             return None
-        version = one.metadata.resourceVersion
-        return Stored(job, job_status.read(one.status), version, "" if self._is_own(one) else version)
+        not_before = "" if self._is_own(one) else meta.resourceVersion
+        return Stored(job, status, meta.resourceVersion, not_before, self._late.get(key, float("inf")))
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
         if decision.status.expired:
             await self._delete(key, before)
             return
-        if decision.status != before.status and not self._waits(key, before, decision.status):
-            await self._write(key, before, decision.status)
-            self._recorded(before.job, before.status, decision.status)
+        if decision.status != before.status:
+            if decision.record_by is not None:
+                self._late[key] = decision.record_by
+            else:
+                # Forgotten before the write, not after it: if this one is refused, the status that is read
+                # then is another one, and what may wait upon that is decided anew.
+                self._late.pop(key, None)
+                await self._write(key, before, decision.status)
+                self._recorded(before.job, before.status, decision.status)
         self._teller.tell(before.job, decision.events)
-
-    async def refuse(self, key: str, unusable: Unusable) -> None:
-        """Say of a job object that it cannot become a job, once."""
-        one = unusable.object
-        if job_status.read(one.status).phase is Phase.FAILED:
-            return
-        now = self._clock()
-        job = Job(
-            Kind(one.kind), one.apiVersion, one.metadata.name, (), one.metadata.namespace, one.metadata.uid
-        )
-        message = f"{one.kind} {one.metadata.name} is not valid: {unusable.error.what}"
-        reason = f"{one.kind}FailedValidation"
-        failed = Condition(ConditionType.FAILED, True, reason, message, now, now)
-        await self._write(
-            key,
-            Stored(job, Status(), one.metadata.resourceVersion),
-            Status(conditions=(failed,), completed=now),
-        )
-        self._teller.tell(job, (Event(EventType.WARNING, reason, message),))
 
     def _parse(self, one: JobObject) -> _Parsed:
         known = self._parsed.get(one.metadata.uid)
@@ -148,27 +127,12 @@ class ClusterStore:
             and known.annotations == one.metadata.annotations
         ):
             return known
-        try:
-            manifest = job_objects.manifest(one)
-            (found,) = read.from_manifest(manifest, file=one.metadata.name).jobs
-        except errors.BadManifest as error:
-            raise Unusable(one, error) from error
+        manifest = job_objects.manifest(one)
+        (found,) = read.from_manifest(manifest, file=one.metadata.name).jobs
         job = replace(found.job, uid=one.metadata.uid)
         parsed = _Parsed(one.metadata.generation, one.metadata.annotations, job, _templates(job, manifest))
         self._parsed[one.metadata.uid] = parsed
         return parsed
-
-    def _waits(self, key: str, before: Stored, after: Status) -> bool:
-        """Whether the write can wait for what follows."""
-        settle = _settle(before.job, before.status, after)
-        now = self._clock()
-        due = min(now + settle, self._late.get(key, float("inf")))
-        if settle and now < due:
-            self._late[key] = due
-            self._look_at(key, due)
-            return True
-        self._late.pop(key, None)
-        return False
 
     async def _write(self, key: str, before: Stored, status: Status) -> None:
         where = self._where(key, "status")
@@ -216,31 +180,6 @@ def version(plural: str) -> str:
     """The version in which we read a kind's objects; a kind with several says in each how it was written."""
     kind = next(one for one in Kind if job_objects.plural(one) == plural)
     return kinds.module(kind).API_VERSIONS[0]
-
-
-def _settle(job: Job, before: Status, after: Status) -> float:
-    """How many seconds a change may wait to be written; 0 where it must not."""
-    grown = replace(
-        before,
-        replicas=after.replicas,
-        done=after.done,
-        sightings=after.sightings,
-        started=after.started,
-        conditions=after.conditions,
-    )
-    # A replica that leaves by our own wish must be known to before it is stopped, or it counts as lost.
-    told = any(known.losses or known.closed for known in after.sightings.values())
-    if grown != after or told:
-        return 0.0
-    if before.conditions == after.conditions:
-        return SETTLE
-    match [one.type for one in after.conditions[len(before.conditions) :]]:
-        case [ConditionType.CREATED]:
-            return SETTLE_CREATED
-        case [*_, ConditionType.RUNNING]:
-            active = sum(one.active for one in after.replicas.values())
-            return SETTLE_RUNNING if active < sum(role.replicas for role in job.roles) else 0.0
-    return 0.0
 
 
 def _templates(job: Job, manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
