@@ -211,7 +211,7 @@ def _idle() -> dict[str, float]:
     import bireme
 
     state = _state(1)
-    os.chdir(_folder())  # where a run leaves its records if nobody launched it
+    os.chdir(_folder())  # where a run leaves its records without a launcher
     with bireme.init(checkpoints="kept", every=10**9) as run:
         began = time.perf_counter()
         for step in range(1, IDLE_STEPS + 1):

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _new(folder: Path) -> str:
-    """A script that nobody has run yet: another name, another folder, other lines."""
+    """A script that has not run yet: another name, another folder, other lines."""
     place = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
     script = place / f"{place.name.replace('-', '_')}.py"
     script.write_text(f"# {place.name}\n{Path(SCRIPT).read_text()}")

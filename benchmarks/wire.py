@@ -50,7 +50,7 @@ class Line:
         return status, body
 
     def stream(self, whole: bytes) -> Iterator[bytes]:
-        """Send a request and yield its answer line by line, for as long as the server goes on."""
+        """Send a request and yield its answer line by line, until the server ends it."""
         status, head = self._ask(whole)
         if status != 200:
             raise SystemExit(f"the API server answered {status} to {whole.splitlines()[0].decode()}")

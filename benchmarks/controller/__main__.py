@@ -3,7 +3,7 @@
     python -m benchmarks.controller [--jobs 200 ...] [--rounds 1] [--only ours ...] [--one-job 1000]
 
 Every contestant gets an API server of its own, with the same TFJobs of four workers in it, and kwok plays the
-kubelet. Times count from the contestant's first pod, so that nobody's start is counted. Ceilings are the pods
+kubelet. Times count from the contestant's first pod, without its own start. Ceilings are the pods
 and services of our operator sent bare, and all of its writes sent bare. The rival with its defaults
 (20 requests a second, one thread) gets fewer jobs, because its time for one job does not depend on their
 number; ratios to it compare the time for one job.

@@ -1,4 +1,4 @@
-"""Where is measured: a fresh control plane with one played node, so that nobody finds what another left."""
+"""Brings up a fresh control plane with one played node, so that no contestant finds what another left."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Outcome(Struct, frozen=True):
 
 
 def measure(contestant: Contestant, load: Load) -> Outcome:
-    """Let a contestant carry on jobs on a control plane of its own."""
+    """Lets a contestant run jobs on a control plane of its own."""
     with arenas.fresh() as arena:
         contestant.define(arena)
         warm_up(arena)

@@ -1,4 +1,4 @@
-"""How is our operator recorded: it carries on one job, with a recorder between it and the API server."""
+"""Records our operator while it runs one job, with a recorder between it and the API server."""
 
 from __future__ import annotations
 

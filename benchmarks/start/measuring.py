@@ -17,7 +17,7 @@ PATIENCE = 180.0
 STRIDE = 20
 """Steps after which a job is disturbed."""
 SILENCE = 0.5
-"""Seconds without a step after which an attempt is over; nobody starts again sooner."""
+"""Seconds without a step after which an attempt is over; no contestant restarts it sooner."""
 SOCKETS = "reduce.py"
 
 
@@ -108,7 +108,7 @@ def _empty(field: Field) -> Path:
 
 
 def _process(script: str, rank: int) -> int:
-    """The rank's process as this machine sees it; in its own container nobody could kill it."""
+    """The rank's process as this machine sees it; inside its container it could not be killed."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue

@@ -1,4 +1,4 @@
-"""Fits a plane with numpy alone; killed at any moment, it goes on from its last checkpoint."""
+"""Fits a plane with numpy alone; killed at any moment, it continues from its last checkpoint."""
 
 import time
 

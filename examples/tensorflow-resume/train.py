@@ -1,4 +1,4 @@
-"""Tells the inside of a circle from its outside with Keras; killed at any moment, it goes on where it was."""
+"""Tells the inside of a circle from its outside with Keras; after a kill it continues where it was."""
 
 import os
 import time
