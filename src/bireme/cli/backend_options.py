@@ -33,6 +33,10 @@ VERBS = frozenset(
 """The verbs that these options are for; others may have options of the same names."""
 EPILOG = "Where: --on, --context, --namespace and --kubeconfig; `bireme --help` explains them."
 
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON instead, as docs/cli.md describes it."
+)
+
 
 class Chosen(NamedTuple):
     """What the options say; an empty text leaves it open."""

@@ -11,15 +11,12 @@ import msgspec
 
 from bireme import errors
 from bireme.cli import backend_options
+from bireme.cli.backend_options import as_json as as_json
 from bireme.cli.render import text
 from bireme.cli.terminal import columns, this_terminal
 from bireme.model.status import Phase
 from bireme.sdk.backends import Backend
 from bireme.sdk.client import Client
-
-as_json = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON instead, as docs/cli.md describes it."
-)
 
 
 def opened() -> Client:

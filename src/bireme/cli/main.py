@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import io
 import os
@@ -229,6 +228,8 @@ def _advice(word: str) -> str:
         return f"to run a script: bireme run {word}"
     if word.endswith((".yaml", ".yml", ".json")):
         return f"to run a manifest: bireme run -f {word}"
+    import difflib  # here, because it is hardly ever needed
+
     near = difflib.get_close_matches(word, VERBS)
     if "run" in near and near[0] == "rm":  # which deletes, and is as near to `rum`
         near = ["run"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -85,6 +84,8 @@ def _nearest(word: str, ours: Mapping[str, bool]) -> str:
         return "--workers"
     if f"-{word}" in ours:
         return f"-{word}"
+    import difflib  # here, because it is hardly ever needed
+
     return next(iter(difflib.get_close_matches(word, ours, n=1, cutoff=0.8)), "")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -90,6 +89,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     # Comparing takes time, so only what looks alike at first sight is compared.
     small = name.lower()[:_LONGEST_MISSPELT]
     alike = {each.lower(): each for each in known if each[:1].lower() == small[:1]}
+    import difflib  # here, because it is hardly ever needed
+
     matches = difflib.get_close_matches(small, alike, n=1)
     return alike[matches[0]] if matches else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
@@ -315,6 +314,8 @@ class Fields:
         if self._complaints.are_many:
             return ""
         by_small = {each.lower(): each for each in known}
+        import difflib  # here, because it is hardly ever needed
+
         matches = difflib.get_close_matches(name.lower()[:_LONGEST_NAME], by_small, n=1)
         return by_small[matches[0]] if matches else ""
 

@@ -11,7 +11,6 @@ from bireme import errors
 from bireme.core import suspend
 from bireme.model.job import Job
 from bireme.model.status import Phase
-from bireme.runner import guard
 from bireme.runs import directory
 from bireme.runs import machine as machines
 from bireme.runs.directory import RunDirectory
@@ -109,6 +108,8 @@ def ensure_runner(run: RunDirectory) -> bool:
     lock = run.hold()
     if lock is None:
         return False
+    from bireme.runner import guard  # here: most commands find every runner alive
+
     guard.start(run, lock)
     return True
 

@@ -49,13 +49,20 @@ def start(run: RunDirectory, lock: FileLock, *, stdin: bool = False) -> None:
     # Nothing of the command may run twice: whatever happens, this process ends here.
     try:
         os.setsid()
-        given = processes.given_input(0) if stdin else None
+        become(run, lock, 0 if stdin else None)
+    finally:
+        os._exit(0)
+
+
+def become(run: RunDirectory, lock: FileLock, stdin: int | None) -> None:
+    """Be the guard of a run until it is over; `stdin` is the descriptor that its rank reads."""
+    try:
+        # Before the streams are replaced: the input may be one of them.
+        given = None if stdin is None else processes.given_input(stdin)
         _detach(run)
         _guard(run, lock, given)
     except BaseException:
         runner_log.say(traceback.format_exc())
-    finally:
-        os._exit(0)
 
 
 def main(arguments: list[str]) -> None:

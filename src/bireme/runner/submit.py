@@ -13,12 +13,11 @@ from bireme import errors, kinds
 from bireme.backends.local import processes, run_environment
 from bireme.backends.local.preflight import fit, gpus, missing, overrides, provenance, python_finder
 from bireme.backends.local.preflight.missing import Around, Refusal
-from bireme.backends.local.warm import zygote_pool
-from bireme.core.machine import admission
+from bireme.core.machine import admission, warm_starts
 from bireme.core.replicas import wiring
 from bireme.model.decisions import Demand
 from bireme.model.job import Job, RestartScope, replica_ids
-from bireme.runner import guard
+from bireme.runner import standby
 from bireme.runs import directory, machine
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
@@ -53,7 +52,7 @@ class Submitted(Struct, frozen=True):
 def check(home: Path, submission: Submission) -> tuple[Job, tuple[str, ...]]:
     """Make the job one that this machine can run, or raise all that stands in the way; nothing is started."""
     options = submission.options
-    zygote_pool.check_limit(submission.environ)
+    warm_starts.check_limit(submission.environ)
     job = overrides.applied(submission.job, options)
     notes: list[str] = []
     interpreter = python_finder.find(submission.environ, options.python)
@@ -138,7 +137,7 @@ def submit(home: Path, submission: Submission, uid: str, now: float) -> Submitte
         code=provenance.hashes(folder, job),
     )
     run, lock = directory.create(home, Desired(job, submission.manifest), context)
-    guard.start(run, lock, stdin=submission.options.stdin)
+    standby.start(run, lock, stdin=submission.options.stdin)
     return Submitted(run, notes)
 
 

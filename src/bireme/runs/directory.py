@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -329,5 +328,7 @@ def _clear(folder: Path) -> None:
 
 def _did_you_mean(home: Path, name: str) -> str:
     names = {run.id.name for run in every(home)}
+    import difflib  # here, because it is hardly ever needed
+
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]}?" if near else "`bireme ps --all` lists them"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -15,16 +16,16 @@ from bireme import errors
 from bireme.core.machine.retention import Limits
 from bireme.manifest.problems import Complaints
 from bireme.model.status import Phase
-from bireme.runs import run_checkpoints
 from bireme.runs.home import home as home_of
 from bireme.runs.logs.log_reader import LogLine, LogSelection
-from bireme.runs.run_checkpoints import Checkpoint
 from bireme.sdk import settings, submissions
 from bireme.sdk.backends import Backend, Following, Found, Where
-from bireme.sdk.local import prune, run_follower
 from bireme.sdk.lookup import Places
 from bireme.sdk.submissions import Invocation, RunOptions, Script, SubmissionBatch
 from bireme.sdk.views import CheckView, JobSummary, JobView, RankStack
+
+if TYPE_CHECKING:  # imported when they are asked for: most verbs do without checkpoints
+    from bireme.runs.run_checkpoints import Checkpoint
 
 _LOOK_EVERY = 0.05
 
@@ -99,6 +100,8 @@ class JobHandle:
             yield from watch.drain()
             if not follow:
                 return
+            from bireme.sdk.local import run_follower
+
             pace = run_follower.Pace()
             while not (watch.is_over() or not watch.exists()):
                 lines = watch.poll()
@@ -118,6 +121,8 @@ class JobHandle:
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """What its script saved, the oldest first."""
+        from bireme.runs import run_checkpoints
+
         return run_checkpoints.listed(self._found.checkpoints_at())
 
     def stop(self) -> JobView:
@@ -235,8 +240,11 @@ class Client:
         # Read before: a mistake in the settings is no reason to start a job and then complain.
         limits = settings.limits(self.home, self._environ) if is_here else Limits()
         started = tuple(JobHandle(one.found, one.notes) for one in self.places.chosen().start(batch))
-        if started and (said := prune.swept(self.home, limits, time.time())):
-            started[0].notes = (*started[0].notes, said)
+        if started and limits:
+            from bireme.sdk.local import prune  # after the start: no job waits for what older ones left
+
+            if said := prune.swept(self.home, limits, time.time()):
+                started[0].notes = (*started[0].notes, said)
         return started
 
     def check(self, manifest: Manifest, options: RunOptions | None = None) -> CheckView:
@@ -267,6 +275,8 @@ class Client:
     @property
     def shortage(self) -> str:
         """A sentence if the disk of the runs is full, so that what is shown may be old; else nothing."""
+        from bireme.sdk.local import run_follower
+
         return run_follower.shortage(self.home)
 
     def find(self, name: str) -> JobHandle:

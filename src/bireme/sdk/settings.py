@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -31,7 +30,10 @@ def given(home: Path, environ: Mapping[str, str], name: str) -> tuple[str, str]:
 def read(path: Path) -> dict[str, str]:
     """The settings of a file; none if there is no such file."""
     try:
-        content = tomllib.loads(path.read_text())
+        text = path.read_text()
+        import tomllib  # here, because most homes have no such file
+
+        content = tomllib.loads(text)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -155,7 +153,7 @@ def name_of(path: str, *, is_module: bool = False) -> str:
 
 
 def _with_letters(stem: str) -> str:
-    return f"{stem}-{''.join(secrets.choice(_LETTERS) for _ in range(4))}"
+    return f"{stem}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in os.urandom(4))}"
 
 
 def _look_for(path: str, cwd: Path) -> None:
@@ -168,6 +166,8 @@ def _look_for(path: str, cwd: Path) -> None:
         )
     folder = found.parent
     there = [one.name for one in folder.glob("*.py")] if folder.is_dir() else []
+    import difflib  # here, because it is hardly ever needed
+
     near = difflib.get_close_matches(found.name, there, n=1)
     if near:
         hint = f"did you mean {os.path.join(os.path.dirname(path), near[0])}?"

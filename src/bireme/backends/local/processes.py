@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -182,6 +181,8 @@ class Spawned:
         return self._popen.pid
 
     async def wait(self) -> int:
+        import asyncio  # here: a command that only submits needs none of it
+
         if hasattr(os, "pidfd_open"):
             with contextlib.suppress(OSError):
                 await _readable(os.pidfd_open(self.pid))
@@ -289,6 +290,8 @@ def _preparation(program: Program, unmounted: _Unmounted) -> Callable[[], None]:
 
 
 async def _readable(descriptor: int) -> None:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_reader(descriptor, ended.set)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from bireme import errors
-from bireme.cli import backend_options, override_options, script_options, terminal
-from bireme.cli.invocation import as_json, opened, print_json, say
-from bireme.cli.run_end import conclude
-from bireme.sdk.backends import VARIABLE, Backend
-from bireme.sdk.client import Client, JobHandle
-from bireme.sdk.submissions import RunOptions, Script, SubmissionBatch
-from bireme.sdk.views import JobViews
+from bireme.cli import backend_options, script_options
+from bireme.cli.backend_options import as_json
+from bireme.runner import standby
 
 _WORDS = "bireme.cli.verbs.run.words"
 """Where the words of the command line are kept while it is carried out."""
@@ -45,33 +38,6 @@ class RunCommand(click.Command):
                 takes_value = not (parameter.is_flag or parameter.count)
                 found |= dict.fromkeys((*parameter.opts, *parameter.secondary_opts), takes_value)
         return found | dict.fromkeys(backend_options.OPTIONS, True)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The words of the command line."""
-
-    script: str | None
-    args: tuple[str, ...]
-    files: tuple[str, ...]
-    is_module: bool
-    workers: int | None
-    gpu: int | None
-    cpu: str | None
-    memory: str | None
-    retries: int | None
-    name: str | None
-    env: tuple[str, ...]
-    map: tuple[str, ...]
-    volume: tuple[str, ...]
-    command: str | None
-    python: str | None
-    fit: bool
-    cold: bool
-    detach: bool
-    image: str | None
-    continues: str | None
-    as_json: bool
 
 
 @click.command(
@@ -116,125 +82,29 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
 
     Options of the script come after --. Ctrl-C stops following; pressed twice, it stops the job.
     """
-    asked = Asked(**words)
     _refuse_cluster_words()
-    if asked.name == "":
+    if words["name"] == "":
         raise errors.BadInput("--name is empty", hint="leave it out, or name the job: --name mnist")
-    client = opened()
-    here = terminal.this_terminal()
-    is_here = client.places.backend is Backend.LOCAL
-    alone = not asked.files and (asked.workers or 1) == 1
-    reads = is_here and alone and not asked.detach
-    at_terminal = reads and here.stdin
-    options = RunOptions(
-        env=override_options.environment(asked.env),
-        maps=override_options.maps(asked.map),
-        volumes=override_options.volumes(asked.volume),
-        command=override_options.words(asked.command),
-        python=asked.python or "",
-        image=asked.image or "",
-        fits=asked.fit,
-        detached=asked.detach,
-        warm=not asked.cold,
-        stdin=reads and not here.stdin,
-        # A single rank may read what its user types: `input()`, `breakpoint()`.
-        terminal=terminal.terminal_name() if at_terminal else "",
-        continues=asked.continues or "",
-    )
-    batch = _prepared(client, asked, options)
-    for warning in batch.warnings if is_here else batch.warnings_in_a_cluster:
-        say(f"warning: {warning}")
+    if "kubernetes" not in (backend_options.chosen().on, os.environ.get("BIREME_ON")):
+        # As early as the words are known to be good: the guard imports its modules while this process
+        # imports those of the submission, which takes about as long.
+        standby.prepare()
+    from bireme.cli import run_start  # after the fork, or both processes would have to wait for it
+
     try:
-        handles = client.start(batch)
+        run_start.start(run_start.Asked(**words))
     except errors.BiremeError as error:
-        _add_command(error)
+        if error.flags:
+            line, ours = click.get_current_context().meta[_WORDS]
+            error.hint = "\n".join(script_options.supplemented(line, error.flags, ours, error.by_hand))
         raise
-    for note in dict.fromkeys(note for one in handles for note in one.notes):
-        say(f"note: {note}")
-    if asked.detach:
-        _leave(handles, asked)
-        return
-    with handles[0].attending() if at_terminal else nullcontext():
-        status = conclude(
-            handles, here, live=here.stderr and not at_terminal, typed=at_terminal, quiet=asked.as_json
-        )
-    if asked.as_json:
-        _print(handles)
-    sys.exit(status)
-
-
-def _add_command(error: errors.BiremeError) -> None:
-    """Adds the command line that supplies all that an error asks for."""
-    if error.flags:
-        words, ours = click.get_current_context().meta[_WORDS]
-        error.hint = "\n".join(script_options.supplemented(words, error.flags, ours, error.by_hand))
 
 
 def _refuse_cluster_words() -> None:
     """A script's own `--context` must not be taken for ours in silence."""
     found = backend_options.chosen()
-    if found.names_a_cluster and not found.on and os.environ.get(VARIABLE) != Backend.KUBERNETES:
+    if found.names_a_cluster and not found.on and os.environ.get("BIREME_ON") != "kubernetes":
         raise errors.BadInput(
             "--context, --namespace and --kubeconfig are of a cluster, and the job is to run here",
             hint="add --on kubernetes; options of a script come after --",
         )
-
-
-def _prepared(client: Client, asked: Asked, options: RunOptions) -> SubmissionBatch:
-    if not asked.files:
-        return client.prepare_script(_script(asked), options)
-    _refuse_script_words(asked)
-    return client.prepare(asked.files, options, asked.name or "", lambda size: sys.stdin.buffer.read(size))
-
-
-def _script(asked: Asked) -> Script:
-    if asked.script is None:
-        raise errors.BadInput(
-            "there is nothing to run", hint="bireme run train.py --workers 2, or bireme run -f job.yaml"
-        )
-    if asked.script.endswith((".yaml", ".yml", ".json")) and not asked.is_module:
-        raise errors.BadInput(f"{asked.script} is a manifest", hint=f"bireme run -f {asked.script}")
-    if asked.command is not None:
-        raise errors.BadInput(
-            "--command stands for a manifest's entrypoint, and a script needs none",
-            hint=f"bireme run {asked.script}",
-        )
-    return Script(
-        path=asked.script,
-        args=asked.args,
-        is_module=asked.is_module,
-        name=asked.name or "",
-        workers=1 if asked.workers is None else asked.workers,
-        gpu=asked.gpu or 0,
-        cpu=asked.cpu or "",
-        memory=asked.memory or "",
-        retries=Script(path="").retries if asked.retries is None else asked.retries,
-    )
-
-
-def _refuse_script_words(asked: Asked) -> None:
-    if asked.script is not None:
-        raise errors.BadInput(
-            f"both a manifest and {asked.script} are given", hint="give a script, or a manifest with -f"
-        )
-    for option in ("workers", "gpu", "cpu", "memory", "retries"):
-        if getattr(asked, option) is not None:
-            raise errors.BadInput(
-                f"--{option} is for a script; a manifest says that itself",
-                hint="edit the manifest, or let --fit shrink it to this machine",
-            )
-    if asked.is_module:
-        raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
-
-
-def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:
-    if asked.as_json:
-        _print(handles)
-        return
-    for one in handles:
-        print(one.id, flush=True)
-        say(f"{one.id} goes on without you; follow it with `bireme logs -f {one.id}`")
-
-
-def _print(handles: tuple[JobHandle, ...]) -> None:
-    print_json(JobViews(jobs=tuple(one.view() for one in handles)))

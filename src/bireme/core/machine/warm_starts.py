@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+
+from bireme import errors
+from bireme.model import quantities
+
+LIMIT = "BIREME_WARM_MEMORY"
+"""The variable that says how much memory zygotes may hold together; 0 is no warm start at all."""
+_SHARE = 1 / 8
+"""Of the machine's memory, which they may hold where the variable says nothing."""
 
 
 class Needs(Struct, frozen=True):
@@ -56,3 +65,26 @@ def surplus(zygotes: Iterable[Warm], limit: int) -> tuple[str, ...]:
             ending.append(one.name)
             held -= one.memory
     return tuple(ending)
+
+
+def limit(environ: Mapping[str, str], memory: int) -> int:
+    """The bytes that idle zygotes may hold together; a part of the machine's where nothing else is said."""
+    written = environ.get(LIMIT)
+    if written:
+        with contextlib.suppress(ValueError):
+            return quantities.whole(written)
+    return int(memory * _SHARE)
+
+
+def check_limit(environ: Mapping[str, str]) -> None:
+    """Raise BadInput for a limit that is no amount of memory, before any job is started with it."""
+    try:
+        if quantities.whole(environ.get(LIMIT) or 0) >= 0:
+            return
+        problem = "it is negative"
+    except ValueError as error:
+        problem = str(error)
+    raise errors.BadInput(
+        f"{LIMIT}={environ[LIMIT]}: {problem}",
+        hint=f"{LIMIT}=2Gi, or {LIMIT}=0 for no warm interpreters",
+    )

@@ -6,7 +6,6 @@ decided is carried out once it is written, and the ranks continue meanwhile.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Callable
@@ -121,6 +120,8 @@ class DiskRoom:
 
     async def within(self, seconds: float, write: Callable[[], None]) -> None:
         """Write, if need be when there is room, and do without if there is none for so long."""
+        import asyncio  # here: a command that only submits needs none of it
+
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.until(write)
@@ -133,6 +134,8 @@ class DiskRoom:
                     return write()
             except PASSING as error:
                 self.lack(error)
+            import asyncio
+
             await asyncio.sleep(self._pause)
 
 

@@ -14,7 +14,7 @@ from bireme.model.job import Job
 from bireme.model.status import Phase
 from bireme.runner import control, submit
 from bireme.runner.submit import Submission
-from bireme.runs import attendance, directory, machine, run_checkpoints, run_files
+from bireme.runs import attendance, directory, machine, run_files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.index import RunRow
 from bireme.runs.ledger import Ledger
@@ -22,12 +22,11 @@ from bireme.runs.logs.log_reader import EVERYTHING, LogSelection
 from bireme.runs.storage.locks import FileLock
 from bireme.sdk import rank_names, scale_requests
 from bireme.sdk.backends import Backend, Started
-from bireme.sdk.local import run_views
-from bireme.sdk.local.run_follower import Watch
 from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView, RankStack
 
-if TYPE_CHECKING:  # see `places`
+if TYPE_CHECKING:  # imported when a job is shown or followed: starting one does without
+    from bireme.sdk.local.run_follower import Watch
     from bireme.sdk.tensorboards import Curves
 
 STOP_PATIENCE = 30.0
@@ -163,9 +162,13 @@ class LocalJob:
         return f"{self.run.id.name}#{self.run.id.number}"
 
     def view(self) -> JobView:
+        from bireme.sdk.local import run_views
+
         return run_views.view(self.run)
 
     def watch(self, choice: LogSelection = EVERYTHING) -> Watch:
+        from bireme.sdk.local.run_follower import Watch
+
         return Watch(self.run, choice)
 
     def attending(self) -> AbstractContextManager[None]:
@@ -188,6 +191,8 @@ class LocalJob:
         raise rank_names.no_such_replica(self.id, job, given)
 
     def checkpoints_at(self) -> str:
+        from bireme.runs import run_checkpoints
+
         return run_checkpoints.where(self.run.path)
 
     def python(self, environ: Mapping[str, str]) -> str:
@@ -230,6 +235,8 @@ class LocalJob:
         """A gang begins anew to have another size; it must not stop in order to wait for room."""
         lack = submit.lack_now(self.run, changed, time.time())
         if lack:
+            from bireme.sdk.local import run_views
+
             id = run_views.id_of(self.run)
             what = "ranks" if rank_names.counts_ranks(changed) else "replicas"
             raise errors.BadInput(
@@ -274,6 +281,8 @@ class LocalJob:
             raise self._goes_on()
 
     def _goes_on(self) -> errors.BadInput:
+        from bireme.sdk.local import run_views
+
         id = run_views.id_of(self.run)
         return errors.BadInput(
             f"{id} goes on again: it was resumed a moment ago",
@@ -300,6 +309,8 @@ class LocalJob:
 
 def _summary(run: RunDirectory, here: run_files.Machine) -> JobSummary | None:
     try:
+        from bireme.sdk.local import run_views
+
         return run_views.summary(run, here)
     except errors.BiremeError:
         return None  # it was removed a moment ago, or is damaged: `show` says which

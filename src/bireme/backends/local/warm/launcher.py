@@ -24,10 +24,11 @@ from bireme.backends.local.warm import preload_plan, runtime_zip, script_imports
 from bireme.backends.local.warm.zygote_files import Lesson
 from bireme.backends.local.warm.zygote_pool import Key, ZygotePool
 from bireme.core.clock import Clock
+from bireme.core.machine import warm_starts
 from bireme.core.machine.warm_starts import Needs
 from bireme.core.scripts.command_lines import is_python
 from bireme.model.decode_errors import DAMAGED
-from bireme.runs import runner_log
+from bireme.runs import machine, runner_log
 from bireme.runs.storage import files
 from bireme.runtime import wire
 
@@ -71,7 +72,7 @@ class WarmLauncher:
         self._site = site
         self._stable = ZygotePool(home)
         self._zip = str(runtime_zip.runtime_zip(home))
-        self._limit = zygote_pool.limit(site.environment)
+        self._limit = warm_starts.limit(site.environment, machine.capacity().memory)
         self._warm = warm and self._limit > 0 and zygote_pool.is_available()
         self._needs: dict[str, Needs] = {}
         self._mute: set[tuple[int, int]] = set()

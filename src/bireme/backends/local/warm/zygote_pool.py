@@ -22,26 +22,19 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bireme import errors
 from bireme.backends.local.warm import package_weights, zygote_files
 from bireme.backends.local.warm.zygote_files import Lesson, Zygote, tops
 from bireme.core.machine import warm_starts
 from bireme.core.machine.warm_starts import Needs, Warm
-from bireme.model import quantities
 from bireme.model.decode_errors import DAMAGED
-from bireme.runs import machine
 from bireme.runs.storage import files
 from bireme.runtime import linux, wire
 
 IDLE = 600
 """Seconds that a zygote outlives its last rank."""
-LIMIT = "BIREME_WARM_MEMORY"
-"""The variable that says how much memory zygotes may hold together; 0 is no warm start at all."""
 RUNTIME = Path(wire.__file__).parent
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TERM", "TZ", "SSL_CERT_FILE")
-_SHARE = 1 / 8
-"""Of the machine's memory, which they may hold where the variable says nothing."""
 _EXPECTED = 384 << 20
 """Bytes that one is taken to hold before it is known: torch and what comes with it."""
 _PATIENCE = 1.0
@@ -245,29 +238,6 @@ def _signal(one: Zygote, number: int) -> None:
 
 def _digest(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
-
-
-def limit(environ: Mapping[str, str]) -> int:
-    """The bytes that idle zygotes may hold together; a part of the machine's where nothing else is said."""
-    written = environ.get(LIMIT)
-    if written:
-        with contextlib.suppress(ValueError):
-            return quantities.whole(written)
-    return int(machine.capacity().memory * _SHARE)
-
-
-def check_limit(environ: Mapping[str, str]) -> None:
-    """Raise BadInput for a limit that is no amount of memory, before any job is started with it."""
-    try:
-        if quantities.whole(environ.get(LIMIT) or 0) >= 0:
-            return
-        problem = "it is negative"
-    except ValueError as error:
-        problem = str(error)
-    raise errors.BadInput(
-        f"{LIMIT}={environ[LIMIT]}: {problem}",
-        hint=f"{LIMIT}=2Gi, or {LIMIT}=0 for no warm interpreters",
-    )
 
 
 def is_available() -> bool:

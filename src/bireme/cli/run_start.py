@@ -1,0 +1,144 @@
+"""Starts what `bireme run` was asked for, and follows it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from bireme import errors
+from bireme.cli import override_options, terminal
+from bireme.cli.invocation import opened, print_json, say
+from bireme.sdk.backends import Backend
+from bireme.sdk.client import Client, JobHandle
+from bireme.sdk.submissions import RunOptions, Script, SubmissionBatch
+from bireme.sdk.views import JobViews
+
+
+class Asked(NamedTuple):
+    """The words of the command line."""
+
+    script: str | None
+    args: tuple[str, ...]
+    files: tuple[str, ...]
+    is_module: bool
+    workers: int | None
+    gpu: int | None
+    cpu: str | None
+    memory: str | None
+    retries: int | None
+    name: str | None
+    env: tuple[str, ...]
+    map: tuple[str, ...]
+    volume: tuple[str, ...]
+    command: str | None
+    python: str | None
+    fit: bool
+    cold: bool
+    detach: bool
+    image: str | None
+    continues: str | None
+    as_json: bool
+
+
+def start(asked: Asked) -> None:
+    """Submits the script or the manifests, and follows them to the end unless it is told to detach."""
+    client = opened()
+    here = terminal.this_terminal()
+    is_here = client.places.backend is Backend.LOCAL
+    alone = not asked.files and (asked.workers or 1) == 1
+    reads = is_here and alone and not asked.detach
+    at_terminal = reads and here.stdin
+    options = RunOptions(
+        env=override_options.environment(asked.env),
+        maps=override_options.maps(asked.map),
+        volumes=override_options.volumes(asked.volume),
+        command=override_options.words(asked.command),
+        python=asked.python or "",
+        image=asked.image or "",
+        fits=asked.fit,
+        detached=asked.detach,
+        warm=not asked.cold,
+        stdin=reads and not here.stdin,
+        # A single rank may read what its user types: `input()`, `breakpoint()`.
+        terminal=terminal.terminal_name() if at_terminal else "",
+        continues=asked.continues or "",
+    )
+    batch = _prepared(client, asked, options)
+    for warning in batch.warnings if is_here else batch.warnings_in_a_cluster:
+        say(f"warning: {warning}")
+    handles = client.start(batch)
+    for note in dict.fromkeys(note for one in handles for note in one.notes):
+        say(f"note: {note}")
+    if asked.detach:
+        _leave(handles, asked)
+        return
+    from bireme.cli.run_end import conclude  # after the start: the job does not wait for what follows it
+
+    with handles[0].attending() if at_terminal else nullcontext():
+        status = conclude(
+            handles, here, live=here.stderr and not at_terminal, typed=at_terminal, quiet=asked.as_json
+        )
+    if asked.as_json:
+        _print(handles)
+    sys.exit(status)
+
+
+def _prepared(client: Client, asked: Asked, options: RunOptions) -> SubmissionBatch:
+    if not asked.files:
+        return client.prepare_script(_script(asked), options)
+    _refuse_script_words(asked)
+    return client.prepare(asked.files, options, asked.name or "", lambda size: sys.stdin.buffer.read(size))
+
+
+def _script(asked: Asked) -> Script:
+    if asked.script is None:
+        raise errors.BadInput(
+            "there is nothing to run", hint="bireme run train.py --workers 2, or bireme run -f job.yaml"
+        )
+    if asked.script.endswith((".yaml", ".yml", ".json")) and not asked.is_module:
+        raise errors.BadInput(f"{asked.script} is a manifest", hint=f"bireme run -f {asked.script}")
+    if asked.command is not None:
+        raise errors.BadInput(
+            "--command stands for a manifest's entrypoint, and a script needs none",
+            hint=f"bireme run {asked.script}",
+        )
+    return Script(
+        path=asked.script,
+        args=asked.args,
+        is_module=asked.is_module,
+        name=asked.name or "",
+        workers=1 if asked.workers is None else asked.workers,
+        gpu=asked.gpu or 0,
+        cpu=asked.cpu or "",
+        memory=asked.memory or "",
+        retries=Script(path="").retries if asked.retries is None else asked.retries,
+    )
+
+
+def _refuse_script_words(asked: Asked) -> None:
+    if asked.script is not None:
+        raise errors.BadInput(
+            f"both a manifest and {asked.script} are given", hint="give a script, or a manifest with -f"
+        )
+    for option in ("workers", "gpu", "cpu", "memory", "retries"):
+        if getattr(asked, option) is not None:
+            raise errors.BadInput(
+                f"--{option} is for a script; a manifest says that itself",
+                hint="edit the manifest, or let --fit shrink it to this machine",
+            )
+    if asked.is_module:
+        raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
+
+
+def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:
+    if asked.as_json:
+        _print(handles)
+        return
+    for one in handles:
+        print(one.id, flush=True)
+        say(f"{one.id} goes on without you; follow it with `bireme logs -f {one.id}`")
+
+
+def _print(handles: tuple[JobHandle, ...]) -> None:
+    print_json(JobViews(jobs=tuple(one.view() for one in handles)))
