@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 
+from bireme.cli import follow
 from tests.cli import scripts
 from tests.cli.commands import Cli, until
 from tests.cli.terminals import CTRL_C, Terminal
@@ -165,3 +166,12 @@ def test_a_breakpoint_of_a_single_rank_talks_to_the_user(cli: Cli) -> None:
         status = terminal.ended()
 
     assert status == 0
+
+
+def test_a_second_ctrl_c_counts_while_it_is_still_being_offered() -> None:
+    signals = follow.Signals()
+    signals.note(signal.SIGINT, None)
+    pressed = signals.interrupts
+    signals.note(signal.SIGINT, None)  # before anybody waits for it
+
+    assert follow.thinks_again(signals, pressed)

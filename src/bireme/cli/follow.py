@@ -86,13 +86,12 @@ def follow(watches: Sequence[Following], screen: Screen, prefixes: Prefixes, sig
         _clear(screen)
 
 
-def thinks_again(signals: Signals) -> bool:
-    """Gives the user the time for a second Ctrl-C; returns whether it came."""
-    first = signals.interrupts
+def thinks_again(signals: Signals, pressed: int) -> bool:
+    """Gives the user the time for a Ctrl-C beyond those already pressed; returns whether it came."""
     end = time.monotonic() + SECOND_THOUGHTS
-    while time.monotonic() < end and signals.interrupts <= first and not signals.told:
+    while time.monotonic() < end and signals.interrupts <= pressed and not signals.told:
         time.sleep(run_follower.SOON)
-    return signals.interrupts > first or signals.told
+    return signals.interrupts > pressed or signals.told
 
 
 class _Telling:

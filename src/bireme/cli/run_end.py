@@ -109,9 +109,11 @@ def _seen(handle: JobHandle, watch: Following) -> JobView | None:
 
 
 def _left(handles: Sequence[JobHandle], signals: Signals) -> int:
+    # Counted before it is asked for: whoever is quick presses it while the sentence is being written.
+    pressed = signals.interrupts
     _goes_on(handles)
     say(f"Ctrl-C again within {follow.SECOND_THOUGHTS:.0f} s stops it.")
-    if follow.thinks_again(signals):
+    if follow.thinks_again(signals, pressed):
         return _stop(handles)
     return errors.Interrupted.exit_status
 
