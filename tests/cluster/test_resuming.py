@@ -112,7 +112,7 @@ def test_a_gang_whose_pods_are_lost_twice_computes_the_same_numbers(bireme: Verb
     assert (expected.status, begun.status, ended.status) == (0, 0, 0), expected.err + begun.err + ended.err
     assert len(steps(expected.out)) == 100
     assert steps(printed).items() <= steps(expected.out).items()
-    assert "goes on after step" in printed
+    assert "continues after step" in printed
     last = {key: value for key, value in steps(printed).items() if key[1] == "49"}
     assert len(last) == 2
     assert MARK not in printed

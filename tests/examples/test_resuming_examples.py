@@ -40,7 +40,7 @@ def test_a_killed_example_goes_on_and_ends_with_the_same_numbers(bireme: Bireme,
 
     assert (undisturbed.returncode, begun.returncode) == (0, 0), undisturbed.stderr + begun.stderr
     assert (bireme.status(name).phase, bireme.status(name).attempt) == (Phase.SUCCEEDED, 1), logs[-3000:]
-    assert re.search(r"goes on after step \d+9, from step-0\d+", logs), logs[-3000:]
+    assert re.search(r"continues after step \d+9, from step-0\d+", logs), logs[-3000:]
     assert results(logs, says) == results(undisturbed.stdout, says) != []
     assert bireme.leftovers() == []
 

@@ -209,7 +209,7 @@ def test_a_script_goes_on_after_a_lost_rank_under_either_launcher(horovodrun: Bi
     logs = horovodrun("logs", "horovod").stdout
     assert begun.returncode == 0, begun.stderr
     assert horovodrun.status("horovod").phase is Phase.SUCCEEDED, logs
-    assert re.search(r"goes on after step \d*9, from step-", logs), logs
+    assert re.search(r"continues after step \d*9, from step-", logs), logs
     said = sorted(re.findall(r"rank (\d of \d in attempt \d: \d+)\.", logs))
     assert said == ["0 of 2 in attempt 1: 4950", "1 of 2 in attempt 1: 4950"]
 

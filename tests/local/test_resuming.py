@@ -160,5 +160,5 @@ def test_a_stopped_run_saves_its_last_step_and_resumes_after_it(bireme: Bireme) 
     until(lambda: run.reached() > reached, "the run goes on")
 
     assert stopped.returncode == 0, stopped.stderr
-    assert f"goes on after step {reached}" in bireme("logs", "job").stdout
+    assert f"continues after step {reached}" in bireme("logs", "job").stdout
     assert all(len(values) == 1 for values in run.losses(0).values())

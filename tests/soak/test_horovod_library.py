@@ -108,7 +108,7 @@ def test_a_killed_rank_changes_nothing_that_is_computed(horovod: Bireme, command
 
     logs = horovod("logs", "disturbed").stdout
     assert horovod.status("disturbed").phase is Phase.SUCCEEDED, logs
-    assert "goes on after step" in logs
+    assert "continues after step" in logs
     assert len(losses(undisturbed.stdout)) == 2 * 40
     assert losses(logs) == losses(undisturbed.stdout)
     assert len(sums(logs)) == 1

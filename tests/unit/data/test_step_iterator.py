@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from bireme.runtime.data.positions import Position, position
-from bireme.runtime.data.step_iterator import Shard, Steps, shard
+from bireme.runtime.data.step_iterator import Shard, Steps
 from bireme.runtime.script.complaints import Complaint
 
 from .datasets import Numbers, Place, steps_of, walked
@@ -70,10 +70,10 @@ def test_a_shard_gives_each_element_to_one_rank(
 
     for rank in range(world):
         data: Any = Stream(total) if is_stream else list(range(total))
-        first = shard(data, Place(rank, world), Position(), 0, shuffle)
+        first = Shard(data, Place(rank, world), Position(), 0, shuffle)
         begun = [one for _, one in zip(range(stop), first, strict=False)]
         rest = (
-            [] if first.position.epoch else list(shard(data, Place(rank, world), first.position, 0, shuffle))
+            [] if first.position.epoch else list(Shard(data, Place(rank, world), first.position, 0, shuffle))
         )
         taken.update(begun + rest)
 
@@ -91,7 +91,7 @@ class Stream:
 
 
 def test_a_shard_is_another_one_in_each_epoch() -> None:
-    data = shard(range(40), Place(0, 2), Position(), 0, True)
+    data = Shard(range(40), Place(0, 2), Position(), 0, True)
 
     first, second = list(data), list(data)
 
@@ -101,7 +101,7 @@ def test_a_shard_is_another_one_in_each_epoch() -> None:
 
 
 def test_after_its_last_element_a_shard_stands_at_the_next_epoch() -> None:
-    data = shard([1, 2, 3, 4], Place(1, 2), Position(), 0, False)
+    data = Shard([1, 2, 3, 4], Place(1, 2), Position(), 0, False)
     reading = iter(data)
 
     found = [(next(reading), data.position), (next(reading), data.position)]
@@ -111,7 +111,7 @@ def test_after_its_last_element_a_shard_stands_at_the_next_epoch() -> None:
 
 def test_a_shard_in_a_loop_goes_on_from_any_step() -> None:
     def steps(**more: Any) -> Steps:
-        return steps_of(shard(range(11), Place(1, 2), Position(), 0, True), Place(1, 2), epochs=2, **more)
+        return steps_of(Shard(range(11), Place(1, 2), Position(), 0, True), Place(1, 2), epochs=2, **more)
 
     whole = walked(steps())
     for count in range(len(whole) + 1):

@@ -72,7 +72,7 @@ def test_a_loop_that_begins_again_says_so(tmp_path: Path, capsys: pytest.Capture
             for step, _ in run.steps(range(10), start=start):
                 run.report(step, loss=1.0)
 
-    assert "begins again with step 0" in capsys.readouterr().err
+    assert "starts again at step 0" in capsys.readouterr().err
 
 
 def test_another_seed_in_the_middle_of_an_epoch_is_told(

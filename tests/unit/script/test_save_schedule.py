@@ -105,7 +105,7 @@ def test_a_loop_that_offers_few_steps_saves_the_first_one_after_the_interval(
 def test_after_a_restart_the_same_steps_are_saved(clock: Clock) -> None:
     table = SaveSchedule(Interval(steps=100), 0, 1, None, clock)
 
-    table.goes_on_after(100)
+    table.continue_after(100)
 
     assert [step for step in range(150, 500, 50) if table.is_due(step)] == [200, 300, 400]
 

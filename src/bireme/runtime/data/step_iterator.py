@@ -130,11 +130,6 @@ class Shard:
         self.position = Position(self.position.epoch + 1)
 
 
-def shard(data: Data, env: HasRank, position: Position, seed: int, shuffle: bool) -> Shard:
-    """This rank's elements, each of which exactly one rank gets; a stream keeps its own order."""
-    return Shard(data, env, position, seed, shuffle)
-
-
 def _walk(data: Data, way: WalkPlan) -> Iterator[HandedBatch]:
     if isinstance(data, Shard):
         return _elements(data.data, way, data.shuffle)

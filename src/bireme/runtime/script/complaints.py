@@ -1,4 +1,4 @@
-"""How does the script's side say that something cannot be done: what, and what to do next."""
+"""Errors that a training script sees: what cannot be done, and what to do next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Complaint(Exception):
 
 
 class Passing(Complaint):
-    """Something that may be otherwise at the next try: a place that does not answer, another one at work."""
+    """Something that a retry may solve: storage that does not answer, another process at work."""
 
 
 class NotFinite(Complaint):

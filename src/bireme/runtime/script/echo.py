@@ -1,7 +1,7 @@
-"""How does what a rank reports leave its pod: in the pod's log, a portion every now and then.
+"""Prints what a rank reports into its pod's log, a portion at a time, because its files end with the pod.
 
-It is read from the rank's own file of records by a thread of its own, so that a report costs what it always
-costs, and a log that is slow to be written holds up nobody.
+A thread reads it from the rank's own file of records, so that a report costs no more than without an echo,
+and a log that is slow to write to does not delay the training.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE = 5.0
 """Seconds for the last portion, when the script ends."""
 _STDERR = 2
 _WORK, _REST = 0.002, 0.004
-"""Seconds at a time: a long past is read while the training goes on, which needs the interpreter too."""
+"""Seconds at a time: many old records are read while the training runs, which needs the interpreter too."""
 
 Own = Callable[[], str]
 """The file that this process writes its records to; empty while there is none."""
@@ -41,7 +41,7 @@ class Echo:
         self._has_told_of_the_past = False
         self._out = -1
         self._asked_to_end = threading.Event()
-        self._thread = threading.Thread(target=self._go_on, name="bireme-echo", daemon=True)
+        self._thread = threading.Thread(target=self._print_until_closed, name="bireme-echo", daemon=True)
         self._process = os.getpid()
 
     def start(self) -> None:
@@ -65,9 +65,9 @@ class Echo:
             return
         if not self._has_told_of_the_past:
             self._has_told_of_the_past = True
-            for one in files(self._folder):
-                if one.rank == self._rank and one.number == 0 and one.attempt < self._attempt:
-                    yield from self._lines(_Followed(one.path, one.attempt), thinning.BYTES_OF_THE_PAST)
+            for file in files(self._folder):
+                if file.rank == self._rank and file.number == 0 and file.attempt < self._attempt:
+                    yield from self._lines(_Followed(file.path, file.attempt), thinning.BYTES_OF_THE_PAST)
             self._followed[own] = _Followed(own, self._attempt)
             yield from self._lines(self._followed[own], thinning.BYTES_OF_THE_PAST)
             return
@@ -77,11 +77,6 @@ class Echo:
             yield from self._lines(followed, thinning.budget(elapsed))
 
     def _lines(self, followed: _Followed, room: int) -> Iterator[str]:
-        for life in followed.news(self._rests()):
-            who = Reporter(self._rank, followed.attempt, life.start, self._role)
-            yield from log_echo.lines(who, [*life.params, *life.kept.texts(), *life.kept.points(room)])
-
-    def _rests(self) -> Callable[[], None]:
         begun = time.monotonic()
 
         def rest() -> None:
@@ -90,9 +85,11 @@ class Echo:
                 time.sleep(_REST)
                 begun = time.monotonic()
 
-        return rest
+        for life in followed.news(rest):
+            who = Reporter(self._rank, followed.attempt, life.start, self._role)
+            yield from log_echo.lines(who, [*life.params, *life.kept.texts(), *life.kept.points(room)])
 
-    def _go_on(self) -> None:
+    def _print_until_closed(self) -> None:
         begun, written = time.monotonic(), 0
         while not self._asked_to_end.wait(thinning.pause(time.monotonic() - begun, written)):
             written = self._print(time.monotonic() - begun)
@@ -102,7 +99,7 @@ class Echo:
     def _print(self, elapsed: float) -> int:
         """Prints a portion; returns how many bytes it has."""
         written = 0
-        # Nobody is there to be told: the numbers are in the file, and the training goes on.
+        # An echo that cannot be printed is not worth an error: the numbers are in the file.
         with contextlib.suppress(OSError):
             for line in self.portion(elapsed):
                 data = f"{line}\n".encode()

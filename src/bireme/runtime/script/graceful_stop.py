@@ -1,4 +1,4 @@
-"""What does a rank do when it is politely asked to end: save the step that it is at, and end."""
+"""Answers SIGTERM: the rank saves the step that it is at, and ends."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class GracefulStop:
 
     @property
     def is_asked(self) -> bool:
-        """Whether the run was asked to end. A script that looks here answers itself."""
+        """Whether the run was asked to end. A script that looks here ends itself."""
         self._is_script_asking = True
         self.listen()
         return self._schedule.is_leaving
 
     def listen(self) -> None:
-        """From now on a request to end is answered by a last checkpoint."""
+        """Answers SIGTERM with a last checkpoint from now on."""
         if self._before is not None or threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-            return  # the script has an answer of its own
+            return  # the script has a handler of its own
         self._rank = os.getpid()
         self._before = signal.signal(signal.SIGTERM, self._answer)
 
@@ -49,10 +49,10 @@ class GracefulStop:
         if is_rank and (self._is_script_asking or self._schedule.can_leave):
             self._schedule.leave()
             return
-        # A process that the rank has forked has nothing to save. Ranks that cannot agree on a last step go
-        # on from what they have begun to save; to train on would be in vain.
+        # A process that the rank has forked has nothing to save. Ranks that cannot agree on a last step
+        # resume later from what they have begun to save; to train on until the kill would be lost work.
         if is_rank:
-            # The loop may be in the middle of beginning to save; then there is nothing to wait for.
+            # The signal may have come while the loop was starting a save: then there is nothing to wait for.
             with contextlib.suppress(RuntimeError):
                 self._finish()
         signal.signal(number, signal.SIG_DFL)

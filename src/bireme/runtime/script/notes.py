@@ -1,4 +1,4 @@
-"""What does a script note in its run's directory, for others to find."""
+"""Notes that a script leaves in its run's directory, and in its pod's last words, for others to find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rank is this process, of how many: read from whatever launched it.
+"""The rank of this process, and of how many: read from the environment, whichever launcher set it.
 
 Launchers nest (a torchrun on each node of an mpirun, everything inside of Slurm): the innermost, which knows
 the ranks, comes first.
@@ -6,6 +6,7 @@ the ranks, comes first.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import zlib
@@ -47,7 +48,7 @@ _SLURM_SPECIAL_STEPS = 0xFFFFFFF0
 
 
 class RankEnv(NamedTuple):
-    """Where a process stands in its job."""
+    """Which rank a process is, of which run and attempt."""
 
     rank: int = 0
     world_size: int = 1
@@ -63,17 +64,23 @@ class RankEnv(NamedTuple):
     folder: str = ""
     """The run's directory, if Bireme gave one."""
     launch: str = ""
-    """What all ranks of a launch have in common, where nobody gave both run and attempt; else empty."""
+    """What all ranks of a launch have in common, where run or attempt is not given; else empty."""
 
     @property
     def is_on_one_machine(self) -> bool:
         """Whether all ranks are known to share this machine."""
-        # A run directory is on this machine, and so is everybody who was given it.
+        # A run directory is on this machine, and so is every rank that was given it.
         return self.local_world_size == self.world_size or bool(self.folder)
+
+    def tell(self, words: str) -> None:
+        """Prints a message of ours on standard error, which the script may have closed."""
+        name = f"bireme (rank {self.rank})" if self.world_size > 1 else "bireme"
+        with contextlib.suppress(OSError, ValueError):
+            print(f"{name}: {words}", file=sys.stderr, flush=True)
 
 
 def read_rank_env(environ: Environ) -> RankEnv:
-    """Reads the place from the environment; a process that nobody launched is the only rank."""
+    """Reads the environment; a process that no launcher started is the only rank."""
     launcher, ranks = _launched(environ)
     rank, world_size, local_rank, local_world_size = ranks
     role, trains = environ.get("BIREME_ROLE", "worker").lower(), True
@@ -82,7 +89,11 @@ def read_rank_env(environ: Environ) -> RankEnv:
         trains = role in _TRAINING_ROLES
     if role == "launcher" and launcher in ("horovodrun", "mpirun"):
         role = "worker"  # it hands its own environment on to the ranks
-    inside = "BIREME_ATTEMPT" in environ
+    run = environ.get("BIREME_RUN", "").rpartition("/")[0]
+    launch = ""
+    if not run or _number(environ, "BIREME_ATTEMPT") is None:
+        told = "\n".join(f"{name}={environ.get(name, '')}" for name in _SHARED)
+        launch = f"{zlib.crc32(told.encode('utf-8', 'surrogateescape')):08x}"
     return RankEnv(
         rank=rank,
         world_size=world_size,
@@ -91,18 +102,11 @@ def read_rank_env(environ: Environ) -> RankEnv:
         role=role,
         trains=trains,
         attempt=_number(environ, "BIREME_ATTEMPT", _number(environ, "TORCHELASTIC_RESTART_COUNT", 0)),
-        launcher="bireme" if inside else launcher,
-        run=environ.get("BIREME_RUN", "").rpartition("/")[0],
+        launcher="bireme" if "BIREME_ATTEMPT" in environ else launcher,
+        run=run,
         folder=environ.get("BIREME_RUN_DIR", ""),
-        launch=_launch(environ),
+        launch=launch,
     )
-
-
-def _launch(environ: Environ) -> str:
-    if environ.get("BIREME_RUN", "").rpartition("/")[0] and _number(environ, "BIREME_ATTEMPT") is not None:
-        return ""
-    told = "\n".join(f"{name}={environ.get(name, '')}" for name in _SHARED)
-    return f"{zlib.crc32(told.encode('utf-8', 'surrogateescape')):08x}"
 
 
 Ranks = Tuple[int, int, int, int]
@@ -123,7 +127,7 @@ def _launched(environ: Environ) -> Tuple[str, Ranks]:
             return "slurm", (here, total, *_local(environ, "SLURM_LOCALID", ""))
     if environ.get("NODE_RANK") == "0" and environ.get("MASTER_ADDR") in _LOOPBACK:
         # A process that Lightning has started beside its first one: it is told nothing else of its rank.
-        # With several nodes the size is that of all, and how many are on this one nobody says.
+        # With several nodes the size is that of all, and how many are on this one is not said.
         here, total = _number(environ, "LOCAL_RANK"), _number(environ, "WORLD_SIZE")
         if here is not None and total is not None and 0 <= here < total:
             return "lightning", (here, total, here, total)
@@ -131,7 +135,7 @@ def _launched(environ: Environ) -> Tuple[str, Ranks]:
 
 
 def _local(environ: Environ, rank_name: str, size_name: str) -> Tuple[int, int]:
-    """The rank on this machine, and how many there are; a lone process where nobody says more."""
+    """The rank on this machine, and how many there are; a lone process where the launcher does not say."""
     local_rank = _number(environ, rank_name, 0)
     known = _number(environ, size_name)
     return local_rank, known if known is not None else 1
@@ -140,10 +144,13 @@ def _local(environ: Environ, rank_name: str, size_name: str) -> Tuple[int, int]:
 def _of_tensorflow(environ: Environ) -> Optional[Ranks]:
     """Chief and master come before the workers; other roles count among themselves."""
     role, index = _task(environ)
-    cluster = _cluster(environ)
+    found = _config(environ).get("cluster")
+    cluster = found if isinstance(found, dict) else {}
     is_training = role in _TRAINING_ROLES
     counted = _TRAINING_ROLES if is_training else (role,)
-    sizes = [_count(cluster.get(one)) for one in counted]
+    # The addresses of a role are a list, or a dict by number.
+    addresses = [cluster.get(name) for name in counted]
+    sizes = [len(given) if isinstance(given, (list, dict)) else 0 for given in addresses]
     if not is_training and not sizes[0]:
         sizes = [index + 1]  # an evaluator is no part of the cluster
     if not 0 <= index < sizes[counted.index(role)]:
@@ -152,21 +159,11 @@ def _of_tensorflow(environ: Environ) -> Optional[Ranks]:
     return (rank, sum(sizes), *_local(environ, "", ""))
 
 
-def _count(addresses: object) -> int:
-    """How many there are: a list, or a dict by number."""
-    return len(addresses) if isinstance(addresses, (list, dict)) else 0
-
-
 def _task(environ: Environ) -> Tuple[str, int]:
     found = _config(environ).get("task")
     task = found if isinstance(found, dict) else {}
     index = str(task.get("index", 0))
     return str(task.get("type", "worker")), int(index) if index.isdecimal() else -1
-
-
-def _cluster(environ: Environ) -> Dict[str, Any]:  # Any: what JSON holds
-    found = _config(environ).get("cluster") or {}
-    return found if isinstance(found, dict) else {}
 
 
 def _config(environ: Environ) -> Dict[str, Any]:  # Any: what JSON holds

@@ -21,22 +21,22 @@ class Accumulation:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._came_back: Optional[Tuple[Mapping[str, Any], Any]] = None
+        self._restored: Optional[Tuple[Mapping[str, Any], Any]] = None
         """The parts and their gradients, until the loop has begun: it may clear them once before."""
         self._has_told = False
         self._is_sure = False
         """Whether steps of optimizers were noticed before the step that is saved."""
 
     def watch(self) -> None:
-        """From now on steps of optimizers are noticed."""
+        """Notices steps of optimizers from now on."""
         if "torch" in sys.modules:
             from ..checkpoints.state import gradients
 
             gradients.watch()
             self._is_sure = True
 
-    def came_back(self, parts: Mapping[str, Any], found: Restored, env: RankEnv) -> None:
-        """A checkpoint was restored into the parts."""
+    def restored(self, parts: Mapping[str, Any], found: Restored, env: RankEnv) -> None:
+        """Restores the gradients that were pending when the checkpoint was saved."""
         # Taken out, because what was restored stays in memory for as long as the run.
         saved, of_first = found.own.pop(_NAME, None), found.of_first.pop(_NAME, None)
         if not isinstance(saved or of_first, dict):
@@ -48,21 +48,21 @@ class Accumulation:
                     f"with {env.world_size} the gradients that were accumulated until then are left out"
                 )
             return
-        self._came_back = (parts, saved)
+        self._restored = (parts, saved)
         self._put(parts, saved)
 
-    def put_back(self) -> None:
-        """The loop begins: what was cleared since `restore` is needed now."""
-        if self._came_back is not None:
-            self._put(*self._came_back)
-            self._came_back = None
+    def restore_again(self) -> None:
+        """The loop begins: what the script cleared since `restore`, as with zero_grad, is needed now."""
+        if self._restored is not None:
+            self._put(*self._restored)
+            self._restored = None
 
-    def goes_on(self) -> None:
-        """The loop has made a step, and what came back is in use, or was not wanted."""
-        self._came_back = None
+    def forget(self) -> None:
+        """The loop has made a step: the gradients are in use by now, or were not wanted."""
+        self._restored = None
 
     def own(self, parts: Mapping[str, Any]) -> Dict[str, Any]:
-        """What a rank saves of it as its own."""
+        """What a rank saves of its pending gradients."""
         if "torch" not in sys.modules:
             return {}
         from ..checkpoints.state import gradients

@@ -1,26 +1,13 @@
-"""What can a training script do with its run: report, save, restore, and walk through its data."""
+"""The run as a training script sees it: report, save, restore, and iterate over its data."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import sys
 import time
 from types import TracebackType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    Mapping,
-    Optional,
-    Tuple,
-    Type,
-    Union,
-)
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type, Union
 
 from ..checkpoints.values import Owner, Restored
 from ..records.recorder import Recorder
@@ -40,7 +27,7 @@ if TYPE_CHECKING:  # imported when they are used: a script that only reports doe
     from .echo import Echo
 
 TOTAL = "total_steps"
-"""The parameter from which `bireme ps` knows how far a run is; a loop of its own may give it, too."""
+"""The parameter from which `bireme ps` shows how far a run is; a script with its own loop may set it."""
 LEFT = 128 + signal.SIGTERM
 """The exit status of a rank that was asked to end, saved its work and did."""
 
@@ -65,20 +52,25 @@ class Run:
         self.env = env
         self.folder = folder
         self._settings = settings
-        self._tell = _teller(env)
+        self._tell = env.tell
         metrics = settings.metrics or os.path.join(folder, "metrics")
         self._recorder = Recorder(metrics, env.rank, env.attempt, self._tell)
-        self._echo = _echo(metrics, env, self._recorder) if settings.echoes else None
+        self._echo: Optional[Echo] = None
+        if settings.echoes:
+            from .echo import Echo
+
+            self._echo = Echo(metrics, env, lambda: self._recorder.path)
+            self._echo.start()
         self._page = open_page(env, folder, self._tell)
         self._schedule = SaveSchedule(
             interval(settings.every), env.rank, env.world_size, self._page, time.monotonic
         )
-        self._stop = GracefulStop(self._schedule, self._finish)
+        self._stop = GracefulStop(self._schedule, self._wait_for_writes)
         self._checkpoints: Optional[Checkpoints] = None
         self._restored: Optional[Restored] = None
         self._steps: Optional[Steps] = None
         self._walk: Union[Steps, Shard, None] = None
-        """What goes through the data of the training, and knows how far it is."""
+        """The iteration over the training data, which has its position."""
         self._offered: Optional[Tuple[int, Dict[str, Any]]] = None
         """The last step that `save` was called with, and its parts; None once it is saved."""
         self._last: Dict[str, Any] = {}  # Any: numbers of any library
@@ -140,13 +132,16 @@ class Run:
         """Records numbers of a step: microseconds, never blocks, survives a kill as soon as it returned."""
         self._recorder.scalars(step, scalars)
         self.progress.step = step
-        # Without what they were computed from: that would stay in memory until the next report.
-        self._last = {name: x if x.__class__ is float else _detached(x) for name, x in scalars.items()}
+        # Detached from the graph that they were computed by: it would stay in memory until the next report.
+        self._last = {
+            name: x.detach() if x.__class__ is not float and hasattr(x, "detach") else x
+            for name, x in scalars.items()
+        }
         if self._recorder.not_finite is not None and self._settings.stop_on_nan:
             name, where = self._recorder.not_finite
             raise NotFinite(
                 f"{name} is not finite at step {where}",
-                "lower the learning rate and go on from an earlier step, or init(stop_on_nan=False)",
+                "lower the learning rate and continue from an earlier step, or init(stop_on_nan=False)",
             )
 
     def histogram(self, step: int, **values: Values) -> None:
@@ -171,40 +166,52 @@ class Run:
     # --- Checkpoints --------------------------------------------------------------------------------------
 
     def restore(self, **parts: Values) -> StartStep:
-        """Loads the newest good checkpoint into the parts; gives the step to begin with, 0 without one."""
+        """Loads the newest good checkpoint into the parts; returns the step to begin with, 0 without one."""
         self._accumulation.watch()
-        found = self._find(parts)
+        found = self._manager().restore(dict(parts))
+        # `--from` counts only until the run has a checkpoint of its own: a restart must not go back to it.
+        if found is None and self._settings.origin:
+            where, step = origin(self._settings.origin)
+            found = self._manager().restore_from(where, dict(parts), step)
+            if found is None:
+                wanted = "" if step is None else f" of step {step}"
+                raise Complaint(
+                    f"there is no good checkpoint{wanted} in {where}", "list them: bireme checkpoints JOB"
+                )
         if found is None:
             return StartStep(0)
         self._restored = found
-        self._schedule.goes_on_after(found.step)
-        self._accumulation.came_back(parts, found, self.env)
+        self._schedule.continue_after(found.step)
+        self._accumulation.restored(parts, found, self.env)
         if "random" in found.own:
             restored_state.restore_random(found.own["random"])
         if self.rank == 0:
-            self._tell(f"goes on after step {found.step}, from {found.name}")
+            self._tell(f"continues after step {found.step}, from {found.name}")
         return StartStep(found.step + 1, found.values)
 
     def save(self, step: int, **parts: Values) -> None:
-        """Saves the parts if it is time to; call it at the end of each step.
+        """Saves the parts if a checkpoint is due; call it at the end of each step.
 
-        It happens in the background; the loop waits for the copy alone. When the run was asked to end, this
-        saves what there is and raises SystemExit.
+        It writes in the background: the loop waits only until the parts are copied. When the run was asked to
+        end, this saves the last step and raises SystemExit.
         """
         here = whole(step)
         if not self.env.trains:
             return  # a parameter server or an evaluator: the workers save
         self._stop.listen()
-        self._accumulation.goes_on()
+        self._accumulation.forget()
         if not self._is_checked:
             self._is_checked = True
             self._check(parts)
         self.progress.step = here
         self._offered = (here, parts)
+        # Asked first: a step that is both the last and due must end the run.
         if self._schedule.is_last(here):
             self.save_now(here, **parts)
-            self._leave()
-        elif self._schedule.is_due(here):
+            self._manager().wait()
+            self.close()
+            raise SystemExit(LEFT)
+        if self._schedule.is_due(here):
             self.save_now(here, **parts)
         self._accumulation.watch()
 
@@ -219,7 +226,11 @@ class Run:
             own["position"] = self._walk.position.state()
             own["seed"] = self._settings.seed
         own.update(self._accumulation.own(parts))
-        self._keeping().save(here, parts, own, self._metrics())
+        metrics = {}
+        for name, value in self._last.items():
+            with contextlib.suppress(TypeError, ValueError, RuntimeError):
+                metrics[name] = float(value)
+        self._manager().save(here, parts, own, metrics)
         self._schedule.saved()
         self._offered = None
         self.progress.step = here
@@ -230,11 +241,11 @@ class Run:
     def steps(
         self, data: Values, start: Optional[int] = None, epochs: Optional[int] = 1
     ) -> Iterator[Tuple[int, Any]]:
-        """Yields (step, batch): this rank's share, shuffled anew in each epoch, from the exact sample on.
+        """Yields (step, batch): this rank's share, reshuffled in each epoch, from the exact sample on.
 
-        `start` is what `restore` gave; without it, as for an evaluation, it begins at the beginning, and
-        leaves alone what is known of the training. `data` is a torch DataLoader, a sequence of batches, or
-        what `shard` gave. A loader that shuffles keeps doing so; it needs no DistributedSampler.
+        `start` is what `restore` returned; without it, as for an evaluation, the data starts at its first
+        sample, and the position of the training stays as it is. `data` is a torch DataLoader, a sequence of
+        batches, or what `shard` returned. A loader that shuffles still does; it needs no DistributedSampler.
         """
         from ..data import step_iterator
         from ..data.positions import Position
@@ -244,32 +255,33 @@ class Run:
         first = 0 if start is None else whole(start)
         made = step_iterator.Steps(data, self.env, first, here, epochs, self._settings.seed)
         if is_training:
-            self._warn_of_repetition(first)
+            if self._steps is not None and first < self._steps.step:
+                self._tell(f"run.steps starts again at step {first}; it covers all epochs itself: epochs=10")
             self._walk = self._steps = made
             if made.total is not None and self.rank == 0 and self.env.trains:
                 self._recorder.params({TOTAL: made.total})
         elif self._walk is None:
             self._tell(
-                "run.steps begins at the beginning; to go on where the run was: run.steps(..., start=start)"
+                "run.steps starts at the first sample; to continue the training: run.steps(..., start=start)"
             )
         if start is not None and self._restored is not None and "random" in self._restored.own:
-            # What was drawn since `restore` must not change what comes: the loop goes on where it was saved.
+            # Again: what the script drew since `restore` must not change what the loop draws from here on.
             restored_state.restore_random(self._restored.own["random"])
         if start is not None:
-            self._accumulation.put_back()
+            self._accumulation.restore_again()
         return iter(made)
 
     def shard(self, data: Iterable[Any], shuffle: bool = True, start: Optional[int] = None) -> Iterable[Any]:
-        """This rank's elements of a sequence or a stream, each of which exactly one rank gets.
+        """This rank's elements of a sequence or a stream; exactly one rank gets each of them.
 
-        With what `restore` gave as `start`, a loop over it goes on where it was; otherwise, as for an
-        evaluation, it begins at the beginning. `run.steps(run.shard(data), start=start)` counts the steps.
+        With `start` from `restore`, a loop over them continues where it was; without, as for an evaluation,
+        it starts at the first element. `run.steps(run.shard(data), start=start)` counts the steps.
         """
         from ..data import step_iterator
         from ..data.positions import Position
 
         here = Position() if start is None else self._position()
-        made = step_iterator.shard(data, self.env, here, self._settings.seed, shuffle)
+        made = step_iterator.Shard(data, self.env, here, self._settings.seed, shuffle)
         if start is not None:
             self._walk = made
         return made
@@ -316,94 +328,37 @@ class Run:
 
     # --- Inside -------------------------------------------------------------------------------------------
 
-    def _metrics(self) -> Dict[str, float]:
-        """What was last reported, as far as it is numbers."""
-        found = {}
-        for name, value in self._last.items():
-            with contextlib.suppress(TypeError, ValueError, RuntimeError):
-                found[name] = float(value)
-        return found
-
-    def _keeping(self) -> Checkpoints:
-        if self._checkpoints is None:
-            self._checkpoints = self._opened(self._settings.checkpoints)
-            if self.env.rank == 0 and self.env.folder:
-                notes.note_checkpoints(self.env.folder, self._settings.checkpoints)
-        return self._checkpoints
-
-    def _opened(self, where: str) -> Checkpoints:
+    def _manager(self) -> Checkpoints:
+        if self._checkpoints is not None:
+            return self._checkpoints
         from ..checkpoints.manager import Checkpoints
 
-        env = self.env
-        # What does not train has no part in what the ranks do together.
+        env, where = self.env, self._settings.checkpoints
+        # What does not train takes no part in what the ranks agree on.
         world_size = env.world_size if env.trains else 1
         owner = Owner(env.run or where, env.rank, world_size, env.attempt, env.launch)
         made = Checkpoints(where, owner, self._settings.keep, self._tell)
         folder = env.folder if env.rank == 0 else ""
         made.on_saved = lambda step: self.progress.note_saved(folder, env.attempt, step)
+        self._checkpoints = made
+        if folder:
+            notes.note_checkpoints(folder, where)
         return made
 
     def _check(self, parts: Mapping[str, Any]) -> None:
-        """Finds out at the first `save`, due or not, what would be found out much later."""
-        self._keeping().check(parts)
+        """Finds at the first `save`, due or not, what would otherwise fail at the first one that is due."""
+        self._manager().check(parts)
         if self.env.rank == 0 and (told := mistaken(parts)):
             self._tell(told)
-        if self._settings.origin and not self._keeping().is_meant and self.env.rank == 0:
+        if self._settings.origin and not self._manager().is_meant and self.env.rank == 0:
             self._tell(
                 f"--from has no effect: the script never calls run.restore, which would continue from "
                 f"{self._settings.origin}"
             )
 
-    def _find(self, parts: Mapping[str, Any]) -> Optional[Restored]:
-        found = self._keeping().restore(dict(parts))
-        if found is not None or not self._settings.origin:
-            return found
-        where, step = origin(self._settings.origin)
-        found = self._keeping().restore_from(where, dict(parts), step)
-        if found is None:
-            wanted = "" if step is None else f" of step {step}"
-            raise Complaint(
-                f"there is no good checkpoint{wanted} in {where}", "list them: bireme checkpoints JOB"
-            )
-        return found
-
     def _position(self) -> Position:
-        from . import restored_state
-
         return restored_state.resume_position(self._restored, self.env, self._settings.seed, self._tell)
 
-    def _warn_of_repetition(self, first: int) -> None:
-        if self._steps is not None and first < self._steps.step:
-            self._tell(
-                f"run.steps begins again with step {first}; it goes through all epochs by itself: epochs=10"
-            )
-
-    def _finish(self) -> None:
+    def _wait_for_writes(self) -> None:
         if self._checkpoints is not None:
             self._checkpoints.wait()
-
-    def _leave(self) -> None:
-        self._keeping().wait()
-        self.close()
-        raise SystemExit(LEFT)
-
-
-def _echo(metrics: str, env: RankEnv, recorder: Recorder) -> Echo:
-    from .echo import Echo
-
-    echo = Echo(metrics, env, lambda: recorder.path)
-    echo.start()
-    return echo
-
-
-def _detached(value: Values) -> Values:
-    return value.detach() if hasattr(value, "detach") else value
-
-
-def _teller(env: RankEnv) -> Callable[[str], None]:
-    def tell(words: str) -> None:
-        who = f"bireme (rank {env.rank})" if env.world_size > 1 else "bireme"
-        with contextlib.suppress(OSError, ValueError):
-            print(f"{who}: {words}", file=sys.stderr, flush=True)
-
-    return tell

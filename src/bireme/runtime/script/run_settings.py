@@ -1,4 +1,4 @@
-"""How does a run keep its work: what `bireme.init` and its environment say."""
+"""The settings of a run, from the arguments of `bireme.init` and the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At which steps is a checkpoint saved, so that all ranks choose the same ones without talking."""
+"""Decides at which steps a checkpoint is saved; all ranks choose the same ones without talking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .step_agreement import AHEAD, AgreementPage
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _DUE, _LAST = 0, 1
-"""The slots of the board."""
+"""The slots of the page that the ranks share."""
 
 Every = Union[int, str]
 
@@ -48,7 +48,7 @@ def whole(step: Any) -> int:  # Any: Python's number, or one of a library
 
 
 class SaveSchedule:
-    """Says of each step whether it is saved, and whether it is the last one."""
+    """Says of each step whether it is saved, and whether it is the last."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class SaveSchedule:
     ) -> None:
         if wanted.seconds and world_size > 1 and page is None:
             raise Complaint(
-                "ranks on several machines cannot agree on a time to save",
+                "ranks on several machines cannot agree on when to save by time",
                 "give the interval in steps: bireme.init(every=100)",
             )
         self._wanted, self._rank, self._alone, self._page = wanted, rank, world_size == 1, page
@@ -83,11 +83,12 @@ class SaveSchedule:
         return self._leaving
 
     def is_last(self, step: int) -> bool:
-        """Whether this step is saved because everybody leaves after it."""
+        """Whether this step is saved because all ranks end after it."""
         if self._page is None:
             return self._leaving and self._alone
         agreed = self._page.read(_LAST)
-        # Who was started again after the others were asked to leave was not asked.
+        # A rank that was restarted after the others were asked to end was not asked: an older entry is not
+        # for it.
         if agreed is not None and agreed.written >= self._began:
             return step >= agreed.step
         if not self._leaving:
@@ -104,27 +105,25 @@ class SaveSchedule:
             return (step + 1) // self._wanted.steps > (before + 1) // self._wanted.steps
         if self._alone or self._page is None:
             return self._is_time()
-        return self._is_agreed(step, self._page)
-
-    def goes_on_after(self, step: int) -> None:
-        """The run was restored from a checkpoint of this step."""
-        self._offered = step
-
-    def saved(self) -> None:
-        self._saved_at = self._clock()
-
-    def _is_agreed(self, step: int, page: AgreementPage) -> bool:
-        agreed = page.read(_DUE)
+        agreed = self._page.read(_DUE)
         is_pending = agreed is not None and agreed.written >= self._began and agreed.step != self._done
         if agreed is not None and is_pending:
             if step >= agreed.step:
                 self._done = agreed.step
                 return True
         elif self._rank == 0 and self._is_time():
-            # Not before the last one is done: then nobody looks for that any more.
-            page.write(_DUE, step + AHEAD, self._clock())
+            # Only rank 0 proposes, and only when the last proposal is done: a rank that is behind still has
+            # to find that one on the page. AHEAD keeps the step in the future of every rank.
+            self._page.write(_DUE, step + AHEAD, self._clock())
             self._saved_at = self._clock()
         return False
+
+    def continue_after(self, step: int) -> None:
+        """The run was restored from a checkpoint of this step."""
+        self._offered = step
+
+    def saved(self) -> None:
+        self._saved_at = self._clock()
 
     def _is_time(self) -> bool:
         return self._clock() - self._saved_at >= self._wanted.seconds

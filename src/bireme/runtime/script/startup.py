@@ -1,4 +1,4 @@
-"""How does a script get its run: `bireme.init()`."""
+"""Opens the run of a script: `bireme.init()`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def init(
     seed: int = 0,
     stop_on_nan: bool = False,
 ) -> Run:
-    """Gives this process's part of the run, whoever launched it.
+    """Returns this process's part of the run, whichever launcher started it.
 
     checkpoints: a folder, or an object store such as `s3://bucket/prefix`; by default the run's own.
     every: when `save` saves: a number of steps, or a time such as "30s" where all ranks share a machine.
@@ -35,14 +35,20 @@ def init(
     seed: orders the data.
     stop_on_nan: end the script with an error when a reported number is not finite.
 
-    Called again while the run is open it gives the same run.
+    Called again while the run is open, it returns the same run.
     """
     global _open
     if _open is not None and not _open.is_closed:
         return _open
     here = read_rank_env(os.environ)
     folder = run_folder(here, os.environ, sys.argv[0])
-    where = _where(checkpoints, os.environ)
+    where = os.fspath(checkpoints) or given_checkpoints(os.environ)
+    if "://" in where:
+        from ..checkpoints.storage import locations
+
+        locations.check(where)  # at once, rather than at the first save
+    else:
+        where = os.path.expanduser(where)
     echoes = os.environ.get("BIREME_ECHO", "0") not in ("", "0")
     settings = RunSettings(
         checkpoints=where or notes.default_checkpoints(folder),
@@ -71,9 +77,9 @@ def run_folder(here: RankEnv, environ: Mapping[str, str], script: str) -> str:
 
 
 def metrics_folder(here: RankEnv, checkpoints: str) -> str:
-    """Where records outlive a pod that may be lost: beside the checkpoints from which the next one goes on.
+    """Where records outlive a pod that may be lost: beside the checkpoints from which the next one resumes.
 
-    Empty where the run's own folder is the place: on one machine, or where checkpoints are no files.
+    Empty where they stay in the run's own folder: on one machine, or where checkpoints are not files.
     """
     if here.folder or not here.run or not checkpoints or "://" in checkpoints:
         return ""
@@ -89,18 +95,18 @@ def writable(folder: str) -> str:
     own = os.path.join(folder, "metrics")
     elsewhere = f"bireme-{os.getpid()}"
     others = (os.environ.get("TMPDIR", "/tmp"), "/dev/shm")
-    for one in (own, *(os.path.join(other, elsewhere) for other in others)):
+    for candidate in (own, *(os.path.join(other, elsewhere) for other in others)):
         try:
-            os.makedirs(one, exist_ok=True)
+            os.makedirs(candidate, exist_ok=True)
         except OSError:
             continue
-        if os.access(one, os.W_OK | os.X_OK):
-            return one
+        if os.access(candidate, os.W_OK | os.X_OK):
+            return candidate
     return own
 
 
 def given_checkpoints(environ: Mapping[str, str]) -> str:
-    """Where the job says that checkpoints are kept; empty if it does not."""
+    """The job's own setting of where checkpoints are kept; empty without one."""
     given = environ.get("BIREME_CHECKPOINTS", "")
     # Where no claim can be mounted, its folder is named instead.
     volume = environ.get("BIREME_VOLUME_CHECKPOINTS", "")
@@ -109,17 +115,6 @@ def given_checkpoints(environ: Mapping[str, str]) -> str:
 
 def _bare(path: str) -> str:
     return os.path.splitext(os.path.basename(path))[0]
-
-
-def _where(given: Union[str, os.PathLike[str]], environ: Mapping[str, str]) -> str:
-    """The place that the script names, or the job; refused at once if it is none."""
-    where = os.fspath(given) or given_checkpoints(environ)
-    if "://" not in where:
-        return os.path.expanduser(where)
-    from ..checkpoints.storage import locations
-
-    locations.check(where)
-    return where
 
 
 def _keep(last: Any, best: Any) -> Keep:  # Any: whatever the script gave
@@ -133,7 +128,7 @@ def _keep(last: Any, best: Any) -> Keep:  # Any: whatever the script gave
     mode, _, count = rest.partition(":")
     if mode not in ("min", "max") or not (count or "1").isdecimal():
         raise Complaint(
-            f"best is {best!r}, which does not say what is best",
+            f"best is {best!r}, which is not METRIC:min or METRIC:max",
             'write best="loss:min" or best="accuracy:max:2"',
         )
     return Keep(last=last, best=int(count or 1), metric=metric, mode=mode)
