@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Optional
 
 _RANK = frozenset(("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TF_CONFIG"))
+_OTHERS = ("PATH", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
 
 _LAUNCHED = "TORCHELASTIC_RUN_ID"
 """What tells, by being there, that torchrun has launched a process."""
@@ -42,7 +43,7 @@ class RankReads:
 
     def __init__(self) -> None:
         self.seen = False
-        self._watch = environment_reads.Watch(self._on_read)
+        self._watch = environment_reads.Watch(self._on_read, _RANK.union(_OTHERS))
         self._watch.install()
 
     def _on_read(self, name: str, frame: FrameType) -> None:

@@ -1,10 +1,11 @@
-"""How does a fork of the zygote become a rank that no script can tell from a fresh interpreter.
+"""Turns a fork of the zygote into a rank that no script can tell from a fresh interpreter.
 
 Where that cannot be done, `why_cold` says why, and the rank becomes a fresh interpreter in place.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import resource
@@ -14,11 +15,16 @@ import time
 from typing import Any, List, NoReturn, Optional
 
 from .. import linux, wire
-from ..rank import process_group_exit, run_target
+from ..rank import run_target
 from . import preload, thread_pools
 
 # Python ignores these from its start; every other signal is at its default.
 _IGNORED = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}
+
+_GROUP_MODULES = ("torch.distributed.distributed_c10d", "torch.distributed")
+_GROUP_EXIT = "destroy_process_group"
+_GROUP_PAUSE = 0.15
+"""Seconds; a thread that can run needs far less."""
 
 
 def stand_alone(order: wire.ForkRequest, fds: List[int], parent: int) -> List[str]:
@@ -37,7 +43,17 @@ def stand_alone(order: wire.ForkRequest, fds: List[int], parent: int) -> List[st
     for fd in fds:
         if fd > 2:
             os.close(fd)
-    missing = _set_limits(order)
+    missing = []
+    for name, limits in order.limits.items():
+        try:
+            resource.setrlimit(getattr(resource, name), limits)
+        except (AttributeError, OSError, ValueError):
+            missing.append("limit " + name)
+    if order.affinity and hasattr(os, "sched_setaffinity"):
+        try:
+            os.sched_setaffinity(0, order.affinity)
+        except OSError:
+            missing.append("affinity")
     missing += ["cgroup " + path for path in linux.join_cgroups(order.cgroups)]
     unmounted = linux.mount_privately(order.mounts)
     if unmounted:
@@ -66,23 +82,15 @@ def why_cold(order: wire.ForkRequest, held: preload.Preloaded) -> Optional[str]:
         return f"{module} is loaded already"
     if module is None and run_target.is_importable(order.argv[0]) and not os.path.isdir(order.argv[0]):
         return f"{order.argv[0]} is an archive, which may hide a module that is loaded"
-    hidden = next((target for _, target, _ in order.mounts if _hides(target, held)), None)
-    if hidden is not None:
-        return f"the mount {hidden} hides a module that is loaded"
-    shadowing = _shadowing(_folder(order, module), held)
+    for _, target, _ in order.mounts:
+        if any(file[0].startswith(target.rstrip("/") + "/") for file in held.files):
+            return f"the mount {target} hides a module that is loaded"
+    folder = os.getcwd()  # what a fresh `python` would search first
+    if module is None:
+        path = os.path.realpath(order.argv[0])
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+    shadowing = _shadowing(folder, held)
     return f"{shadowing} hides a module that is loaded" if shadowing else None
-
-
-def _folder(order: wire.ForkRequest, module: Optional[str]) -> str:
-    """The folder that a fresh `python` would search first."""
-    if module is not None:
-        return os.getcwd()
-    target = os.path.realpath(order.argv[0])
-    return target if os.path.isdir(target) else os.path.dirname(target)
-
-
-def _hides(target: str, held: preload.Preloaded) -> bool:
-    return any(file[0].startswith(target.rstrip("/") + "/") for file in held.files)
 
 
 def start_cold(order: wire.ForkRequest) -> NoReturn:
@@ -105,15 +113,27 @@ def freshen(order: wire.ForkRequest, held: preload.Preloaded, pools: thread_pool
     time.tzset()
     _plain_signals()
     _open_streams(held.streams, unbuffered=bool(env.get("PYTHONUNBUFFERED")))
-    _forget_origin()
+    # What modules remember of the process in which they were imported. `random` renews itself.
+    processes: Any = sys.modules.get("multiprocessing.process")  # Any: private names of modules
+    if processes is not None:
+        processes.ORIGINAL_DIR = os.path.abspath(os.getcwd())
+        processes.current_process().authkey = os.urandom(32)
+    numpy_random: Any = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        # Every fresh process seeds it from the system. Left alone, all ranks would draw the same numbers.
+        torch.default_generator.seed()
     thread_pools.resize(pools, env)
     retell_ranks()
-    process_group_exit.give_way()
+    pause_before_group_exit()
+    # Last: a signal that came meanwhile finds the handlers that a fresh process has.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def retell_ranks() -> None:
-    """Tells the modules of `preloading.RETOLD` their rank, as they would have found it out themselves."""
+    """Tells the modules of `preload.RETOLD` their rank, as they would have found it out themselves."""
     for name in preload.RETOLD:
         module: Any = sys.modules.get(name)  # Any: a module of a third party
         if module is None:
@@ -128,19 +148,26 @@ def retell_ranks() -> None:
             continue
 
 
-def _set_limits(order: wire.ForkRequest) -> List[str]:
-    missing = []
-    for name, limits in order.limits.items():
-        try:
-            resource.setrlimit(getattr(resource, name), limits)
-        except (AttributeError, OSError, ValueError):
-            missing.append("limit " + name)
-    if order.affinity and hasattr(os, "sched_setaffinity"):
-        try:
-            os.sched_setaffinity(0, order.affinity)
-        except OSError:
-            missing.append("affinity")
-    return missing
+def pause_before_group_exit() -> None:
+    """Has `destroy_process_group` of a loaded torch give the interpreter's lock away for a moment first.
+
+    A thread of Gloo drops its last references to tensors after a collective has ended, and needs the lock for
+    it. When the last owner of the group goes, torch waits for that thread and holds the lock: if both happen
+    within milliseconds, neither ends. A fresh interpreter is hardly ever that fast; a forked rank is.
+    """
+    loaded = [sys.modules[name] for name in _GROUP_MODULES if name in sys.modules]
+    plain: Any = getattr(loaded[0], _GROUP_EXIT, None) if loaded else None  # Any: a function of torch
+    if plain is None:
+        return
+
+    @functools.wraps(plain)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(_GROUP_PAUSE)
+        return plain(*args, **kwargs)
+
+    for module in loaded:
+        if getattr(module, _GROUP_EXIT, None) is plain:
+            setattr(module, _GROUP_EXIT, destroy_process_group)
 
 
 def _shadowing(folder: str, held: preload.Preloaded) -> Optional[str]:
@@ -205,18 +232,3 @@ def _stream(fd: int, mode: str, encoding: str, errors: str, unbuffered: bool) ->
     )
     text.mode = mode  # type: ignore[misc]
     return text
-
-
-def _forget_origin() -> None:
-    """Renews what modules remember of the process in which they were imported. `random` does so by itself."""
-    processes: Any = sys.modules.get("multiprocessing.process")  # Any: private names of modules
-    if processes is not None:
-        processes.ORIGINAL_DIR = os.path.abspath(os.getcwd())
-        processes.current_process().authkey = os.urandom(32)
-    numpy_random: Any = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        # Every fresh process seeds it from the system. Left alone, all ranks would draw the same numbers.
-        torch.default_generator.seed()

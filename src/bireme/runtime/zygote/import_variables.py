@@ -86,6 +86,14 @@ class Reads:
                 found[name] = _digest(value)
         return found
 
+    def content(self, env: Mapping[str, str]) -> Dict[str, object]:
+        """All of it as JSON for runners, with what the environment of the zygote says of it."""
+        return {
+            "names": sorted(self.names),
+            "prefixes": sorted(self.prefixes),
+            "values": self.relevant(env),
+        }
+
     def differing(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> List[str]:
         """The names of what was read in which two environments differ."""
         left, right = self.relevant(ours), self.relevant(theirs)
@@ -97,7 +105,7 @@ class Noting:
 
     def __init__(self) -> None:
         self._reads = Reads()
-        self._watch = environment_reads.Watch(self._reads.read, self._reads.walk)
+        self._watch = environment_reads.Watch(self._reads.read, on_walk=self._reads.walk)
 
     def __enter__(self) -> Reads:
         self._watch.install()

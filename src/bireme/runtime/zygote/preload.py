@@ -1,4 +1,4 @@
-"""Which modules does a zygote hold, is it still safe to fork, and have their files changed since.
+"""Imports the modules that a zygote holds, and tells whether forking is safe and their files are unchanged.
 
 Forking is safe as long as the parent has one thread, and as its modules are what a fresh import in the rank
 would have made of them. So the import happens with the rank's variables absent and with OpenBLAS kept from
@@ -15,7 +15,7 @@ import importlib
 import os
 import sys
 from dataclasses import dataclass
-from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
 from .. import linux
 from . import import_variables, zygote_state
@@ -23,7 +23,7 @@ from . import import_variables, zygote_state
 # (path, inode, mtime in ns, size)
 File = Tuple[str, int, int, int]
 
-# These ask for their rank as they are imported; a forked rank tells them again: becoming.retell_ranks.
+# These ask for their rank as they are imported; a forked rank tells them again: forked_child.retell_ranks.
 RETOLD = (
     "lightning.fabric.utilities.rank_zero",
     "lightning_fabric.utilities.rank_zero",
@@ -103,12 +103,16 @@ def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
     gc.collect()
     # What is loaded is never collected: a collection in a rank would write to, and so copy, every page of it.
     gc.freeze()
-    _give_memory_back()
+    # Only the allocator of glibc keeps what the imports had freed again until it is asked.
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    packages = {name.partition(".")[0] for name in loaded}
+    versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in packages}
     return Preloaded(
         names=loaded,
         roots=tuple(roots),
         failed=failed,
-        versions=_versions(loaded),
+        versions={name: str(version) for name, version in versions.items() if version is not None},
         files=tuple(_loaded_files()),
         started=started,
         modules=frozenset(sys.modules),
@@ -142,15 +146,6 @@ def _import(name: str, reads: import_variables.Reads) -> Optional[str]:
     return error
 
 
-def _versions(names: Iterable[str]) -> Dict[str, str]:
-    versions = {}
-    for name in names:
-        version = getattr(sys.modules.get(name.partition(".")[0]), "__version__", None)
-        if version is not None:
-            versions[name.partition(".")[0]] = str(version)
-    return versions
-
-
 def _loaded_files() -> List[File]:
     paths = {sys.executable, *_path_files()}
     for module in list(sys.modules.values()):
@@ -174,13 +169,6 @@ def _path_files() -> List[str]:
         except OSError:
             continue
     return sorted(found)
-
-
-def _give_memory_back() -> None:
-    """Returns to the system what the imports had allocated and freed again."""
-    # Only the allocator of glibc keeps freed memory so that it must be asked.
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _stat(path: str) -> Optional[File]:

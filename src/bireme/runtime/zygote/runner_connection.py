@@ -1,16 +1,33 @@
-"""What does a zygote know of a runner: its connection, what came on it, and what was started for it."""
+"""Holds what a zygote knows of a runner: its connection, what came on it, and the ranks forked for it.
+
+The zygote adopts orphans, so every process that a rank has ever started is a descendant of the zygote: when
+a runner goes, nothing of its ranks remains.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 from dataclasses import dataclass, field
-from typing import List, Optional
+from typing import Collection, List, Mapping, Optional
 
-from .. import wire
-from .forked_ranks import Rank
+from .. import linux, wire
 
 _MOST_UNSENT = 4 * 1024 * 1024  # a runner that reads nothing is given up
+
+
+@dataclass
+class Rank:
+    """One child, from its fork until nothing of it is left."""
+
+    order: wire.ForkRequest
+    pid: int
+    start_time: Optional[int]
+    setup: Optional[int]  # a pipe on which it tells how it was set up; None once it has
+    told: bytes = b""  # what came on that pipe so far
+    reaped: bool = False
 
 
 @dataclass(eq=False)
@@ -66,3 +83,36 @@ class Runner:
         self.socket.close()
         for fd in self.take_fds(len(self._fds)):
             os.close(fd)
+
+
+def kill_remains(doomed: List[Rank], live: Collection[int]) -> List[Rank]:
+    """Kills whatever lives of these ranks; returns those of which something was left. Call until none is.
+
+    `live` are the pids of all ranks that have not been reaped.
+    """
+    family = linux.family(os.getpid())
+    left = []
+    for rank in doomed:
+        victims = [pid for pid in family if _belongs(pid, rank, live, family)]
+        if not rank.reaped:
+            victims.append(rank.pid)
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if victims:
+            left.append(rank)
+    return left
+
+
+def _belongs(pid: int, rank: Rank, live: Collection[int], family: Mapping[int, linux.Process]) -> bool:
+    """Whether a descendant of ours comes from this rank: by descent, by session, or by its mark."""
+    top = pid
+    while family[top].parent in family:
+        top = family[top].parent
+    if top in live:
+        return top == rank.pid and not rank.reaped
+    # An orphan that we have adopted. Its session keeps the number of the dead rank from being given anew.
+    if family[pid].session == rank.pid:
+        return True
+    mark = rank.order.env.get(wire.MARK)
+    return bool(mark) and linux.variable_of(pid, wire.MARK) == mark

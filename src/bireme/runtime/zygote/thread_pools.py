@@ -1,4 +1,4 @@
-"""How many threads may the native libraries of a forked rank use: as many as in a fresh process.
+"""Gives the native libraries of a forked rank as many threads as a fresh process has.
 
 OpenMP and OpenBLAS read their variables once, when they are loaded, which in a zygote was long before.
 """
@@ -45,24 +45,19 @@ def resize(pools: Pools, env: Mapping[str, str]) -> None:
     if openmp is not None:
         for setter in pools.openmp:
             setter(openmp)
-        _resize_torch(openmp)
+        torch: Any = sys.modules.get("torch")  # Any: the zygote imported it where the user has it
+        if torch is not None:
+            now = torch.get_num_threads()
+            # With MKL, torch follows MKL, which takes no more threads than there are cores.
+            wanted = min(openmp, now) if torch.backends.mkl.is_available() else openmp
+            # Setting what is so already would start a second pool, which a fresh process has not.
+            if wanted != now:
+                torch.set_num_threads(wanted)
     openblas = _number(env, "OPENBLAS_NUM_THREADS") or _number(env, "GOTO_NUM_THREADS") or openmp or _cores()
     openblas = min(openblas, _cores())
     if openblas > 1:
         for setter in pools.openblas:
             setter(openblas)
-
-
-def _resize_torch(number: int) -> None:
-    torch: Any = sys.modules.get("torch")  # Any: imported by the zygote where the user has it, never here
-    if torch is None:
-        return
-    now = torch.get_num_threads()
-    # With MKL, torch follows MKL, which takes no more threads than there are cores.
-    wanted = min(number, now) if torch.backends.mkl.is_available() else number
-    # Setting what is so already would start a second pool, which a fresh process has not.
-    if wanted != now:
-        torch.set_num_threads(wanted)
 
 
 def _function(path: str, names: Tuple[str, ...]) -> Any:

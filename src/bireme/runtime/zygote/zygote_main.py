@@ -1,4 +1,4 @@
-"""What does a zygote do from its start to its end, and its children from their fork to theirs."""
+"""Runs a zygote from its start to its end, and its children from their fork to theirs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,29 @@ _ROOM_FOR_MARK = "zygote" + " " * 250
 
 def main(args: List[str], started: FrozenSet[str]) -> int:
     """Serves until idle. In a child, runs the rank instead and returns when the script has ended."""
-    options = _options(args)
+    parser = argparse.ArgumentParser(prog="zygote", description="Forks ranks that have their modules loaded.")
+    parser.add_argument("--socket", required=True, type=os.path.abspath)
+    parser.add_argument("--preload", default="", type=lambda text: [name for name in text.split(",") if name])
+    parser.add_argument("--idle", default=600.0, type=float)
+    parser.add_argument("--memory", default=0, type=int)
+    options = parser.parse_args(args)
     _make_room_for_mark(args)
     lock = _lock(options.socket)
     if lock is None:
         return 0
+    # After the lock: a zygote that is not needed says so to whatever started it.
     _detach()
     zygote_state.write(options.socket + ".state", ready=False)
     held = _preload(options, started)
-    if held is None or _is_too_large(options):
+    if held is None:
         return 3
     pools = thread_pools.find()
     linux.adopt_orphans()
-    _remove(options.socket + ".refused")
-    _write_reads(options.socket + ".reads", held)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(options.socket + ".refused")
+    # Before the socket is there: a runner that connects must know already which ranks can be served.
+    with open(options.socket + ".reads", "w", encoding="utf-8") as file:
+        json.dump(held.reads.content(held.env), file)
     server = zygote_server.Server(options.socket, wire.listen(options.socket), held, options.idle)
     zygote_state.write(options.socket + ".state", ready=True, roots=held.roots, modules=held.modules)
     birth = server.serve()
@@ -45,15 +54,6 @@ def main(args: List[str], started: FrozenSet[str]) -> int:
         _be_born(birth, held, pools)
         run_target.run(birth.order.argv, held.started, held.modules)
     return 0
-
-
-def _options(args: List[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="zygote", description="Forks ranks that have their modules loaded.")
-    parser.add_argument("--socket", required=True, type=os.path.abspath)
-    parser.add_argument("--preload", default="", type=lambda text: [name for name in text.split(",") if name])
-    parser.add_argument("--idle", default=600.0, type=float)
-    parser.add_argument("--memory", default=0, type=int)
-    return parser.parse_args(args)
 
 
 def _make_room_for_mark(args: List[str]) -> None:
@@ -73,7 +73,7 @@ def _lock(path: str) -> Optional[int]:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     info = os.stat(folder)
     if info.st_uid != os.getuid() or stat.S_IMODE(info.st_mode) & 0o077:
-        _complain(f"{folder} must be yours alone (chmod 700): who connects there runs programs as you")
+        _complain(f"{folder} must be yours alone (chmod 700): whoever connects there runs programs as you")
         sys.exit(2)
     lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -96,6 +96,7 @@ def _detach() -> None:
 
 
 def _preload(options: argparse.Namespace, started: FrozenSet[str]) -> Optional[preload.Preloaded]:
+    """Imports the modules; None if what they are cannot be served, which is then told."""
     loud = linux.work_quietly()
     try:
         held = preload.preload(options.preload, started)
@@ -105,34 +106,20 @@ def _preload(options: argparse.Namespace, started: FrozenSet[str]) -> Optional[p
         return None
     finally:
         loud()
+    memory = zygote_state.memory(os.getpid())
+    if options.memory and memory > options.memory:
+        _complain(
+            f"it holds {memory} bytes, and warm interpreters may hold {options.memory}; nothing is served"
+        )
+        _refuse(options, {"memory": memory, "reason": "it holds too much memory"})
+        return None
     return held
 
 
-def _is_too_large(options: argparse.Namespace) -> bool:
-    memory = zygote_state.memory(os.getpid())
-    if not options.memory or memory <= options.memory:
-        return False
-    _complain(f"it holds {memory} bytes, and warm interpreters may hold {options.memory}; nothing is served")
-    _refuse(options, {"memory": memory, "reason": "it holds too much memory"})
-    return True
-
-
 def _refuse(options: argparse.Namespace, content: wire.Message) -> None:
-    """Leaves word, so that no other is started in vain."""
+    """Leaves a note, so that no other zygote is started in vain."""
     with open(options.socket + ".refused", "w", encoding="utf-8") as file:
         json.dump({**content, "time": time.time()}, file)
-
-
-def _write_reads(path: str, held: preload.Preloaded) -> None:
-    """Tells runners which ranks can be served, before any can connect: see noting.Reads.relevant."""
-    reads = held.reads
-    content = {
-        "names": sorted(reads.names),
-        "prefixes": sorted(reads.prefixes),
-        "values": reads.relevant(held.env),
-    }
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(content, file)
 
 
 def _be_born(birth: zygote_server.Birth, held: preload.Preloaded, pools: thread_pools.Pools) -> None:
@@ -161,8 +148,3 @@ def _tell(setup: int, content: wire.Message) -> None:
 
 def _complain(text: str) -> None:
     print("bireme zygote: " + text, file=sys.stderr, flush=True)
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)

@@ -1,4 +1,4 @@
-"""How does a zygote serve its runners: one loop, one thread, connections in and forks out.
+"""Serves the runners of a zygote: one loop, one thread, connections in and forks out.
 
 The loop returns twice: in a forked child with the order that it carries out, and in the zygote at its end.
 """
@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Tuple
 
 from .. import linux, wire
-from . import forked_ranks, preload, zygote_state
-from .forked_ranks import Rank
-from .runner_connection import Runner
+from . import preload, runner_connection, zygote_state
+from .runner_connection import Rank, Runner
 
 _TICK = 1.0  # how often the socket's file is looked at
 _LOOK_AGAIN = 1.0  # how long one look at the loaded files is good for
@@ -62,7 +61,14 @@ class Server:
 
     def serve(self) -> Optional[Birth]:
         """Serves until there is nothing more to serve; in a child, returns what was ordered."""
-        self._listen_to_signals()
+        self._wake.setblocking(False)
+        self._waker.setblocking(False)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            # It does nothing, but a signal without a handler does not wake the loop.
+            signal.signal(number, lambda *_: None)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         self._register(self._listener.fileno(), self._accept)
         self._register(self._wake.fileno(), self._on_signal)
         while not self._is_finished():
@@ -71,9 +77,23 @@ class Server:
                 birth = handler()
                 if birth is not None:
                     return birth
+            # After the events: an exit is told to the runner whose request came before it.
             self._reap()
-            self._sweep()
-            self._look_around()
+            if self._doomed:
+                # After reaping, which tells a dead rank from one that must be killed.
+                self._doomed = runner_connection.kill_remains(self._doomed, self._live)
+                self._sweeps += 1
+            now = time.monotonic()
+            if self._is_busy():
+                self._busy_at = now
+            if self._ending_since is not None:
+                for runner in list(self._runners):
+                    self._drop(runner)
+            elif now - self._busy_at >= self._idle:
+                self._end()
+            elif not self._socket_is_ours():
+                # No new runner can reach us; those that have are served to their end.
+                self._stop_listening()
         self._stop_listening()
         self._listener.close()
         return None
@@ -120,22 +140,25 @@ class Server:
         if op == "status":
             self._say(runner, self._status())
         elif op == "signal":
-            self._signal(runner, message)
+            for rank in runner.ranks:
+                # Until it is reaped, which only this process can do, no other process gets its number.
+                if rank.order.id == message.get("id") and not rank.reaped:
+                    try:
+                        os.killpg(rank.pid, int(message["signal"]))
+                    except (OSError, KeyError, TypeError, ValueError, OverflowError) as error:
+                        self._say(runner, {"op": "error", "id": rank.order.id, "error": str(error)})
         elif op == "shutdown":
             self._say(runner, {"op": "stopping"})
             self._end()
         elif op == "retire":
-            self._retire(runner)
+            # It ends to make room for others, unless it serves a runner besides the one that asks.
+            is_free = self._runners == [runner] and not self._live and not self._doomed
+            self._say(runner, {"op": "stopping" if is_free else "busy"})
+            if is_free:
+                self._end()
         else:
             self._say(runner, {"op": "error", "error": f"there is no request {op!r}"})
         return None
-
-    def _retire(self, runner: Runner) -> None:
-        """Ends for the sake of others, unless somebody but the asker is served."""
-        is_free = self._runners == [runner] and not self._live and not self._doomed
-        self._say(runner, {"op": "stopping" if is_free else "busy"})
-        if is_free:
-            self._end()
 
     def _say(self, runner: Runner, message: wire.Message) -> None:
         if not runner.gone:
@@ -169,7 +192,18 @@ class Server:
     def _start(self, runner: Runner, message: wire.Message) -> Optional[Birth]:
         order = wire.read_fork_request(message)
         fds = runner.take_fds(3)
-        refusal = self._refusal(order, fds)
+        changed = self._changed()
+        refusal = None
+        if len(fds) != 3:
+            refusal = f"a start needs three file descriptors, {len(fds)} came"
+        elif not order.argv:
+            refusal = "a start needs a target"
+        elif any("\0" in text for text in (*order.argv, *order.env, *order.env.values(), order.cwd)):
+            refusal = "a zero byte in the arguments or the environment"
+        elif self._ending_since is not None:
+            refusal = "the zygote is ending"
+        elif changed is not None:
+            refusal = f"{changed} has changed since it was loaded"
         if refusal is None:
             alive = len(self._live)
             birth = self._fork(runner, order, fds)
@@ -184,18 +218,6 @@ class Server:
             self._say(runner, {"op": "refused", "id": order.id, "error": refusal, "stale": stale})
         return None
 
-    def _refusal(self, order: wire.ForkRequest, fds: List[int]) -> Optional[str]:
-        if len(fds) != 3:
-            return f"a start needs three file descriptors, {len(fds)} came"
-        if not order.argv:
-            return "a start needs a target"
-        if any("\0" in text for text in (*order.argv, *order.env, *order.env.values(), order.cwd)):
-            return "a zero byte in the arguments or the environment"
-        if self._ending_since is not None:
-            return "the zygote is ending"
-        changed = self._changed()
-        return None if changed is None else f"{changed} has changed since it was loaded"
-
     def _fork(self, runner: Runner, order: wire.ForkRequest, fds: List[int]) -> Optional[Birth]:
         ours, theirs = os.pipe()
         os.set_blocking(ours, False)
@@ -208,7 +230,15 @@ class Server:
             pid = -1
         if pid == 0:
             os.close(ours)
-            self._forget()
+            # What is the zygote's is closed object by object: left to the collector, one of them would
+            # later close a number that the script has in use by then.
+            for sock in (self._listener, self._wake, self._waker):
+                sock.close()
+            for other in self._runners:
+                other.close()
+            for rank, _ in self._live.values():
+                if rank.setup is not None:
+                    os.close(rank.setup)
             return Birth(order, fds, theirs, parent)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(theirs)
@@ -222,24 +252,25 @@ class Server:
         zygote_state.touch(self._path + ".state")
         return None
 
-    def _forget(self) -> None:
-        """In a child: closes what is the zygote's, object by object, so that none closes a reused number."""
-        for sock in (self._listener, self._wake, self._waker):
-            sock.close()
-        for runner in self._runners:
-            runner.close()
-        for rank, _ in self._live.values():
-            if rank.setup is not None:
-                os.close(rank.setup)
-
     def _on_setup(self, rank: Rank, runner: Runner) -> None:
         """The child stands on its own, or has failed to, or is dead."""
-        if rank.setup is None or not _has_told(rank, rank.setup):
+        if rank.setup is None:
             return
+        try:
+            while piece := os.read(rank.setup, 65536):
+                rank.told += piece
+        except BlockingIOError:
+            return  # it has more to tell
         self._selector.unregister(rank.setup)
         os.close(rank.setup)
         rank.setup = None
-        result = _told(rank.told)
+        try:
+            result = json.loads(rank.told)
+        except ValueError:
+            result = None
+        if not isinstance(result, dict):
+            # It was killed meanwhile, and may have told half of it, or nothing.
+            result = {"missing": [], "warm": True, "why": None}
         if "error" in result:
             runner.ranks.remove(rank)
             self._say(runner, {"op": "refused", "id": rank.order.id, "stale": False, **result})
@@ -267,20 +298,6 @@ class Server:
                 head = {"op": "exited", "id": rank.order.id, "pid": pid}
                 self._say(runner, {**head, "status": status, "rusage": used})
 
-    def _signal(self, runner: Runner, message: wire.Message) -> None:
-        for rank in runner.ranks:
-            # Until it is reaped, which only this process can do, the number belongs to nobody else.
-            if rank.order.id == message.get("id") and not rank.reaped:
-                try:
-                    os.killpg(rank.pid, int(message["signal"]))
-                except (OSError, KeyError, TypeError, ValueError, OverflowError) as error:
-                    self._say(runner, {"op": "error", "id": rank.order.id, "error": str(error)})
-
-    def _sweep(self) -> None:
-        if self._doomed:
-            self._doomed = forked_ranks.kill_remains(self._doomed, self._live)
-            self._sweeps += 1
-
     # ---- the zygote's own life
 
     def _status(self) -> wire.Message:
@@ -305,32 +322,10 @@ class Server:
             self._looked = (now, self._held.changed())
         return self._looked[1]
 
-    def _listen_to_signals(self) -> None:
-        self._wake.setblocking(False)
-        self._waker.setblocking(False)
-        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGTERM):
-            signal.signal(number, _do_nothing)
-        for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-
     def _on_signal(self) -> None:
         with contextlib.suppress(BlockingIOError):
             if signal.SIGTERM in self._wake.recv(4096):
                 self._end()
-
-    def _look_around(self) -> None:
-        now = time.monotonic()
-        if self._is_busy():
-            self._busy_at = now
-        if self._ending_since is not None:
-            for runner in list(self._runners):
-                self._drop(runner)
-        elif now - self._busy_at >= self._idle:
-            self._end()
-        elif not self._socket_is_ours():
-            # Nobody new can reach us; those who have are served to their end.
-            self._stop_listening()
 
     def _end(self) -> None:
         if self._ending_since is None:
@@ -367,28 +362,3 @@ class Server:
 
     def _register(self, fd: int, handler: Handler) -> None:
         self._selector.register(fd, selectors.EVENT_READ, handler)
-
-
-def _has_told(rank: Rank, setup: int) -> bool:
-    """Reads on until the rank has closed its end of the pipe."""
-    try:
-        while True:
-            piece = os.read(setup, 65536)
-            if not piece:
-                return True
-            rank.told += piece
-    except BlockingIOError:
-        return False
-
-
-def _told(text: bytes) -> wire.Message:
-    """What a rank told of its start; one that was killed meanwhile may have told half of it, or nothing."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"missing": [], "warm": True, "why": None}
-
-
-def _do_nothing(*_: object) -> None:
-    """Only there because a signal without a handler does not wake the loop."""
