@@ -14,7 +14,7 @@ from bireme import errors
 from bireme.backends.kubernetes.cluster_checks import ClusterFacts, TaintFact
 from bireme.cli import backend_options
 from bireme.cli.main import VERBS, bireme
-from bireme.sdk import views
+from bireme.sdk import frameworks, views
 from bireme.sdk.client import Client
 from bireme.sdk.cluster import cluster_health
 from bireme.sdk.local import machine_checks
@@ -98,8 +98,8 @@ def test_every_error_code_is_documented_with_its_status(code: str) -> None:
         views.ManifestList,
         views.ErrorView,
         machine_checks.MachineView,
-        machine_checks.Interpreter,
-        machine_checks.Problem,
+        frameworks.Interpreter,
+        views.Problem,
         cluster_health.ClusterView,
         ClusterFacts,
         TaintFact,

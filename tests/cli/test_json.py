@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bireme.sdk import views
-from bireme.sdk.local.checkpoint_names import CheckpointList
+from bireme.sdk.checkpoint_names import CheckpointList
 from bireme.sdk.local.machine_checks import MachineView
 from tests.cli import scripts
 from tests.cli.commands import Cli

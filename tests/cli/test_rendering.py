@@ -13,13 +13,14 @@ from bireme.model.pods import Resources
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Phase
 from bireme.runs.run_files import RecordedEvent
+from bireme.sdk.frameworks import Interpreter
 from bireme.sdk.local import machine_checks
-from bireme.sdk.local.machine_checks import Interpreter, MachineView
-from bireme.sdk.local.run_follower import Glance
+from bireme.sdk.local.machine_checks import MachineView
 from bireme.sdk.views import (
     Diagnosis,
     Finding,
     FirstError,
+    Glance,
     JobList,
     JobView,
     LogLine,

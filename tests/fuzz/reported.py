@@ -41,7 +41,7 @@ from bireme.runtime.records.record_format import (
     Text,
 )
 from bireme.runtime.script import notes
-from bireme.sdk.local.checkpoint_names import CheckpointList
+from bireme.sdk.checkpoint_names import CheckpointList
 from tests.fuzz.harness import Target
 from tests.fuzz.mutating import DEPTH, Tree, plain_json
 from tests.unit.checkpoints.building import keeping

@@ -19,13 +19,14 @@ from bireme.cli.render import render_jobs
 from bireme.model.decisions import Event, EventType
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Retry, Sighting, Status
+from bireme.runs import rank_reports
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
 from bireme.runs.ledger import Ledger
 from bireme.runtime.zygote import zygote_state
 from bireme.sdk.cluster.clusters import FILE as KNOWN_FILE
 from bireme.sdk.cluster.clusters import Book, Known
-from bireme.sdk.local import rank_evidence, run_history, run_views
+from bireme.sdk.local import run_history, run_views
 from tests.fuzz.harness import Target
 from tests.fuzz.mutating import DEPTH, Tree, plain_json
 from tests.unit.runs.making import make_run
@@ -82,9 +83,9 @@ def seen_file(folder: Path) -> Target:
 
 
 def report_file(folder: Path) -> Target:
-    error = rank_evidence.ReportedError("ValueError", "no\nway", "Traceback...", NOW)
+    error = rank_reports.ReportedError("ValueError", "no\nway", "Traceback...", NOW)
     return _of_run(
-        folder, "reports/mnist-worker-0.1.json", msgspec.json.encode(rank_evidence.RankReport(True, error))
+        folder, "reports/mnist-worker-0.1.json", msgspec.json.encode(rank_reports.RankReport(True, error))
     )
 
 

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from bireme.model.job import Job, Kind, RestartScope
 from bireme.model.replicas import Loss, ReplicaPhase
 from bireme.model.status import Blame, Condition, ConditionType, Status
-from bireme.sdk import diagnosis
+from bireme.runs.rank_reports import RankReport, ReportedError
+from bireme.sdk import diagnosis, job_state
 from bireme.sdk.diagnosis import Evidence
-from bireme.sdk.local import run_views
-from bireme.sdk.local.rank_evidence import RankReport, ReportedError
-from bireme.sdk.local.run_history import Failure, ReplicaHistory
+from bireme.sdk.replica_history import Failure, ReplicaHistory
 from bireme.sdk.views import Finding
 from tests.unit import build
 
@@ -346,5 +345,5 @@ def test_an_eviction_after_a_crash_is_not_explained_by_that_crash() -> None:
     crash = Status(conditions=(restarting,), attempt=1, crashes=1, blame=blame)
     eviction = replace(crash, attempt=2, evictions=1)
 
-    assert "ValueError: no" in run_views.why("mnist", GANG, crash, "box", True, 10.0)
-    assert run_views.why("mnist", GANG, eviction, "box", True, 10.0).endswith("mnist is restarting")
+    assert "ValueError: no" in job_state.why("mnist", GANG, crash, "box", True, 10.0)
+    assert job_state.why("mnist", GANG, eviction, "box", True, 10.0).endswith("mnist is restarting")

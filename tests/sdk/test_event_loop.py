@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bireme.sdk.cluster.event_loop import bridge
+from bireme.sdk.cluster.session import bridge
 
 
 async def _answer(value: int) -> int:

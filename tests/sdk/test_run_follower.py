@@ -21,7 +21,8 @@ from bireme.runs.logs.log_writer import (
 from bireme.runs.run_files import Desired, Machine, RunContext
 from bireme.runs.storage import files
 from bireme.runs.storage.locks import FileLock
-from bireme.sdk.local.run_follower import LATER, SELDOM, SOON, Pace, Watch
+from bireme.sdk.backends import LATER, SELDOM, SOON, Pace
+from bireme.sdk.local.run_follower import Watch
 from tests.unit import build
 
 JOB = build.job(Kind.PYTORCH, build.role("Worker", 2))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bireme.backends.local.journal_entries import Began, Ended, Entry, Gone, Over, Ran
 from bireme.model.replicas import ReplicaPhase
+from bireme.sdk import replica_history
 from bireme.sdk.local import run_history
-from bireme.sdk.local.run_history import Failure
+from bireme.sdk.replica_history import Failure
 
 BEGAN = Began("u1", "mnist-worker-0", "worker", 0, 0, 1.0)
 RAN = Ran("u1", "pytorch", 77, 5, False, 1.5)
@@ -52,7 +53,7 @@ def test_a_restart_in_place_is_the_same_life_and_a_replacement_another() -> None
     first, second = run_history.lives(entries)
 
     assert (first.pid, first.ended, len(first.failures)) == (78, None, 1)
-    assert run_history.newest((first, second)) == {"mnist-worker-0": second}
+    assert replica_history.newest((first, second)) == {"mnist-worker-0": second}
 
 
 def test_entries_of_nobody_are_left_out() -> None:
@@ -68,5 +69,5 @@ def test_ran_counts_overlapping_lives_once_and_leaves_out_pauses() -> None:
             Ended(uid, "main", 0, end),
         ]
 
-    assert run_history.ran(run_history.lives(entries), 500.0) == 25.0
-    assert run_history.ran((), 500.0) is None
+    assert replica_history.ran(run_history.lives(entries), 500.0) == 25.0
+    assert replica_history.ran((), 500.0) is None

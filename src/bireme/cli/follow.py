@@ -13,9 +13,8 @@ from types import FrameType
 from bireme.cli.render import render_diagnosis
 from bireme.cli.render.render_lines import Prefixes, status_line
 from bireme.cli.screen import Screen
-from bireme.sdk import inplace_restarts
-from bireme.sdk.backends import Following
-from bireme.sdk.local import run_follower
+from bireme.sdk import job_state
+from bireme.sdk.backends import SOON, Following, Pace
 from bireme.sdk.views import Glance, LogLine
 
 SECOND_THOUGHTS = 2.0
@@ -65,7 +64,7 @@ def noted() -> Iterator[Signals]:
 def follow(watches: Sequence[Following], screen: Screen, prefixes: Prefixes, signals: Signals) -> Ending:
     """Shows lines and state until every job is over, or somebody asks to end."""
     telling = _Telling(watches, screen, prefixes)
-    pace = run_follower.Pace()
+    pace = Pace()
     try:
         while not all(watch.is_over() or not watch.exists() for watch in watches):
             news = telling.look()
@@ -90,7 +89,7 @@ def thinks_again(signals: Signals, pressed: int) -> bool:
     """Gives the user the time for a Ctrl-C beyond those already pressed; returns whether it came."""
     end = time.monotonic() + SECOND_THOUGHTS
     while time.monotonic() < end and signals.interrupts <= pressed and not signals.told:
-        time.sleep(run_follower.SOON)
+        time.sleep(SOON)
     return signals.interrupts > pressed or signals.told
 
 
@@ -151,7 +150,7 @@ class _Telling:
         if glance.behind and not (before and before.behind):
             self._screen.say(f"{glance.id}: {glance.behind}")
         same = before.again if before and before.attempt == glance.attempt else ()
-        for sentence in inplace_restarts.news(same, glance.again):
+        for sentence in job_state.restart_news(same, glance.again):
             self._screen.say(sentence)
         # Several may have gone by since the last look.
         known = before.attempt if before else 0

@@ -6,7 +6,8 @@ whoever shows a job need not know where it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -23,6 +24,16 @@ if TYPE_CHECKING:  # imported when they are shown: the other verbs do without
     from bireme.sdk.tensorboards import Curves
 
 VARIABLE = "BIREME_ON"
+STOP_PATIENCE = 30.0
+"""Seconds beyond the longest grace of a job's replicas after which a stop counts as stuck."""
+SOON = 0.02
+"""Seconds between two looks while a job is young and its user waits for the first line."""
+LATER = 0.05
+SELDOM = 0.1
+YOUNG = 2.0
+"""Seconds for which a job is young."""
+QUIET = 5.0
+"""Seconds without a line after which looks become seldom; nobody sees the difference, and it costs half."""
 
 
 class Backend(StrEnum):
@@ -84,6 +95,23 @@ class Following(Protocol):
         """Carries on what was left dead; returns whether there was something."""
 
     def close(self) -> None: ...
+
+
+class Pace:
+    """How long to sleep before the next look: short at first, and long when nothing happens."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begin = self._newest = clock()
+
+    def pause(self, news: bool) -> float:
+        """The seconds until the next look, given whether this one found something."""
+        now = self._clock()
+        if news:
+            self._newest = now
+        if now - self._begin < YOUNG:
+            return SOON
+        return LATER if now - self._newest < QUIET else SELDOM
 
 
 class Found(Protocol):

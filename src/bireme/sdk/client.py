@@ -19,7 +19,7 @@ from bireme.model.status import Phase
 from bireme.runs.home import home as home_of
 from bireme.runs.logs.log_reader import LogLine, LogSelection
 from bireme.sdk import settings, submissions
-from bireme.sdk.backends import Backend, Following, Found, Where
+from bireme.sdk.backends import Backend, Following, Found, Pace, Where
 from bireme.sdk.lookup import Places
 from bireme.sdk.submissions import Invocation, RunOptions, Script, SubmissionBatch
 from bireme.sdk.views import CheckView, JobSummary, JobView, RankStack
@@ -100,9 +100,7 @@ class JobHandle:
             yield from watch.drain()
             if not follow:
                 return
-            from bireme.sdk.local import run_follower
-
-            pace = run_follower.Pace()
+            pace = Pace()
             while not (watch.is_over() or not watch.exists()):
                 lines = watch.poll()
                 yield from lines
@@ -340,10 +338,10 @@ class Client:
         """The options with the variable that names the checkpoint which a script starts from, if any."""
         if not options.continues:
             return options
-        from bireme.sdk.local import checkpoint_names  # here, because it loads the checkpoint modules
+        from bireme.sdk import checkpoint_names  # here, because it loads the checkpoint modules
 
         origin = checkpoint_names.origin(self.places, options.continues)
-        return replace(options, env={**options.env, checkpoint_names.VARIABLE: origin})
+        return replace(options, env={**options.env, submissions.ORIGIN: origin})
 
     def _invocation(self) -> Invocation:
         try:

@@ -12,13 +12,16 @@ from bireme.core.restarts import retry_policy
 from bireme.model.job import Job, RestartScope, replica_ids
 from bireme.model.replicas import Loss, ReplicaPhase, printable
 from bireme.model.status import ConditionType, Phase, Status
+from bireme.runs.rank_reports import RankReport, ReportedError
 from bireme.sdk import rank_names
-from bireme.sdk.local.rank_evidence import RankReport, ReportedError
-from bireme.sdk.local.run_history import Failure, ReplicaHistory
+from bireme.sdk.replica_history import Failure, ReplicaHistory
 from bireme.sdk.views import Diagnosis, Finding, FirstError
 
 SLACK = 0.25
 """Seconds by which a busy machine's runner may learn late of a death, so that a peer's error overtakes it."""
+
+TAIL = 10
+"""Lines of a rank's output that are shown with its end."""
 
 _LATE = 2.0
 """A report older than the start of its rank by more than this is one of an earlier program of the replica."""

@@ -25,6 +25,8 @@ from bireme.runs.run_files import RunOptions as RunOptions
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 """No vowels, so that no word comes out; nothing that looks like something else."""
 _LONGEST_STEM = 40
+ORIGIN = "BIREME_FROM"
+"""Tells a script's `restore` which checkpoint to continue from, as FOLDER or FOLDER@STEP."""
 TERMINAL = "BIREME_TERMINAL"
 """Tells a rank which terminal it may read."""
 _ONLY_HERE = ("is not a job, so it is left alone", "only a cluster acts on this")

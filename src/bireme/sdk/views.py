@@ -54,7 +54,7 @@ class FirstError(Struct, frozen=True, kw_only=True):
     """The last lines that it printed, where there is no traceback."""
 
 
-class Again(Struct, frozen=True):
+class InPlaceRestart(Struct, frozen=True):
     """A replica whose program was started again in place, how often, and how it last ended."""
 
     label: str
@@ -77,7 +77,7 @@ class Glance(Struct, frozen=True):
     """Why all of this may be old, if it may."""
     stalled: str = ""
     """Since when there is no sign of progress, if that is long for this job."""
-    again: tuple[Again, ...] = ()
+    again: tuple[InPlaceRestart, ...] = ()
     """Replicas of this attempt whose program was started again in place."""
 
 
@@ -267,6 +267,13 @@ class WarmView(Struct, frozen=True, kw_only=True):
     state: WarmState = WarmState.READY
     used: float = 0.0
     """When it last had something to do."""
+
+
+class Problem(Struct, frozen=True):
+    """Something that is missing or odd, and what to do next."""
+
+    what: str
+    next: str
 
 
 class CheckedJob(Struct, frozen=True, kw_only=True):

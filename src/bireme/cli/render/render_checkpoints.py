@@ -5,7 +5,7 @@ from __future__ import annotations
 from bireme.cli.render import text
 from bireme.model.quantities import show_memory
 from bireme.runs.run_checkpoints import Checkpoint
-from bireme.sdk.local.checkpoint_names import CheckpointList, Exported
+from bireme.sdk.checkpoint_names import CheckpointList, Exported
 
 HEADER = ("STEP", "AGE", "SIZE", "RANKS", "METRICS", "STATE")
 

@@ -6,7 +6,8 @@ from textwrap import indent
 
 from bireme.cli.render import render_warm
 from bireme.model.quantities import show_cpu, show_memory
-from bireme.sdk.local.machine_checks import Interpreter, MachineView
+from bireme.sdk.frameworks import Interpreter
+from bireme.sdk.local.machine_checks import MachineView
 from bireme.sdk.local.systemd_units import BootUnit
 
 

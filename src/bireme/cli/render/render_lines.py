@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from bireme.cli.render import text
 from bireme.model.job import Job
 from bireme.sdk import rank_names
-from bireme.sdk.local.run_follower import Glance
-from bireme.sdk.views import LogLine
+from bireme.sdk.views import Glance, LogLine
 
 
 class Prefixes:

@@ -98,9 +98,11 @@ def _errors(error: errors.BiremeError) -> Iterator[CheckError]:
 
 
 def _files_of(script: str) -> ScriptFiles:
-    from bireme.sdk.cluster import script_files  # here, because it loads a part of the cluster's backend
+    from bireme.sdk.cluster import (
+        cluster_submission,  # here, because it loads a part of the cluster's backend
+    )
 
-    return script_files.of_script(script, Path.cwd())
+    return cluster_submission.files_of_script(script, Path.cwd())
 
 
 def _script(found: ScriptFiles) -> list[str]:

@@ -18,7 +18,7 @@ from bireme.cli.invocation import (
     table_width,
 )
 from bireme.cli.render import render_checkpoints
-from bireme.sdk.local import checkpoint_names
+from bireme.sdk import checkpoint_names
 
 EXPORT = "export"
 

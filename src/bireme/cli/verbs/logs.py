@@ -16,8 +16,7 @@ from bireme.cli.invocation import as_json, meant, one_name, opened, say, say_sho
 from bireme.cli.render import text
 from bireme.cli.render.render_lines import Prefixes
 from bireme.cli.terminal import this_terminal
-from bireme.sdk.backends import Following
-from bireme.sdk.local import run_follower
+from bireme.sdk.backends import Following, Pace
 from bireme.sdk.views import LogLine, LogRecord
 
 _BATCH = 1000
@@ -73,7 +72,7 @@ def command(
 
 
 def _follow(watch: Following, show: Callable[[LogLine], str]) -> None:
-    pace = run_follower.Pace()
+    pace = Pace()
     while watch.exists() and not watch.is_over():
         lines = watch.poll()
         _print(lines, show)

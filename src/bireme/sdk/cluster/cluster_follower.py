@@ -21,7 +21,7 @@ from bireme.sdk.cluster import cluster_views, pod_history
 from bireme.sdk.cluster.cluster_views import Seen
 from bireme.sdk.cluster.job_listener import Listener
 from bireme.sdk.cluster.session import Session
-from bireme.sdk.local.rank_evidence import TAIL
+from bireme.sdk.diagnosis import TAIL
 from bireme.sdk.views import Diagnosis, Glance
 
 REST = 5.0

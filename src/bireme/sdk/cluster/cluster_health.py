@@ -10,8 +10,7 @@ import bireme
 from bireme.backends.kubernetes import cluster_checks, operator_remedies
 from bireme.backends.kubernetes.cluster_checks import ClusterFacts
 from bireme.sdk.cluster.cluster_backend import ClusterPlace
-from bireme.sdk.local.machine_checks import Problem
-from bireme.sdk.views import VERSION
+from bireme.sdk.views import VERSION, Problem
 
 
 class ClusterView(Struct, frozen=True, kw_only=True):

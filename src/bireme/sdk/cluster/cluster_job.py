@@ -25,13 +25,13 @@ from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
 from bireme.runs.logs.log_reader import EVERYTHING, LogLine, LogSelection
 from bireme.sdk import rank_names, scale_requests, tracebacks
+from bireme.sdk.backends import STOP_PATIENCE
 from bireme.sdk.cluster import cluster_progress, cluster_views
 from bireme.sdk.cluster.cluster_follower import ClusterWatch
 from bireme.sdk.cluster.cluster_views import Seen
 from bireme.sdk.cluster.pod_history import ReplicaPod
 from bireme.sdk.cluster.session import Session
-from bireme.sdk.local.local_backend import STOP_PATIENCE
-from bireme.sdk.local.rank_evidence import TAIL
+from bireme.sdk.diagnosis import TAIL
 from bireme.sdk.views import JobView, RankStack
 
 if TYPE_CHECKING:  # see `places`

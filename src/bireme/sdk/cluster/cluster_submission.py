@@ -1,10 +1,11 @@
-"""What is sent to a cluster for a submission: its manifest there, and the code of a script."""
+"""Makes what is sent to a cluster for a submission: its manifest there, and the code of a script."""
 
 from __future__ import annotations
 
 import copy
+import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,15 @@ from bireme.manifest import short_form
 from bireme.model.job import Kind
 from bireme.model.quantities import show_memory
 from bireme.runner.submit import Submission
-from bireme.sdk.cluster import images, script_files
+from bireme.sdk import submissions
+from bireme.sdk.cluster import images
 from bireme.sdk.submissions import RunOptions, SubmissionBatch
+from bireme.sdk.views import ScriptFiles
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
 
 _MOST_MENTIONS = 3
+_MOST_NAMED = 3
 _REFUSED = {
     "maps": (
         "--map supplies paths of an image on this machine; in a cluster the image itself has them",
@@ -72,6 +76,23 @@ def bodies(batch: SubmissionBatch, namespace: str, chosen: str, home: Home) -> t
     """What is sent for each submission. `chosen` is the namespace that the user named, if any."""
     _refuse(batch.options)
     return tuple(_body(submission, namespace, chosen, home) for submission in batch.submissions)
+
+
+def files_of_script(script: str, cwd: Path) -> ScriptFiles:
+    """What `bireme run SCRIPT --on kubernetes` would send."""
+    if not (cwd / script).is_file():
+        raise errors.BadInput(f"there is no script {script} in {cwd}")
+    launch = submissions.launch_of(cwd / script, script)
+    if launch.wrong:
+        raise errors.BadInput(launch.wrong, hint=launch.hint)
+    folder = script_folder.of_script(script, cwd)
+    return ScriptFiles(
+        script=script,
+        folder=str(folder.root),
+        sent=tuple(_shown(one.name) for one in folder.files),
+        left_out=tuple(map(_shown, folder.left_out)),
+        never_sent=tuple(map(_shown, folder.secrets)),
+    )
 
 
 def _refuse(options: RunOptions) -> None:
@@ -148,7 +169,7 @@ def _notes(submission: Submission, manifest: Manifest, folder: Folder, parcel: P
     installs = f"; {Path(folder.requirements).name} is installed at the start" if folder.requirements else ""
     count = f"{len(folder.files)} file{'' if len(folder.files) == 1 else 's'}"
     yield f"sent with the script: {count} of {folder.root} ({show_memory(parcel.size)} packed){installs}"
-    yield from script_files.sentences(folder, submission.script)
+    yield from _left_out(folder, submission.script)
     cwd = Path(submission.cwd)
     words = next(
         (list(one.get("command") or ()) for one in code_mounts.containers(dict(submission.manifest))), []
@@ -161,3 +182,23 @@ def _notes(submission: Submission, manifest: Manifest, folder: Folder, parcel: P
             f"{where} names {one.written}, which is on this machine and is not sent: "
             "put data into a volume or into object storage"
         )
+
+
+def _left_out(folder: Folder, script: str) -> Iterator[str]:
+    """What is not sent, with the first names of each."""
+    every = f"; `bireme check {script}` lists all" if script.endswith((".py", ".sh")) else ""
+    if folder.left_out:
+        yield f"ignore files leave out {len(folder.left_out)}: {_first(folder.left_out)}{every}"
+    if folder.secrets:
+        named = _first(folder.secrets)
+        yield f"{len(folder.secrets)} with the names of keys or credentials are never sent: {named}{every}"
+
+
+def _shown(name: str) -> str:
+    """The name as it can be printed: files may have names that are not UTF-8."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(map(_shown, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")

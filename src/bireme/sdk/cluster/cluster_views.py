@@ -1,4 +1,4 @@
-"""How is a job of a cluster seen: its object, pods and events, read into the views of any job. Pure."""
+"""Reads the object, pods and events of a cluster's job into the views of any job. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from bireme import errors
 from bireme.backends.kubernetes.objects import job_objects, job_status
@@ -22,13 +22,12 @@ from bireme.model.job import Job, Kind
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
 from bireme.runs.run_files import RecordedEvent
-from bireme.sdk import diagnosis, inplace_restarts, rank_names
+from bireme.sdk import diagnosis, job_state, rank_names, replica_history
 from bireme.sdk.backends import Backend
 from bireme.sdk.cluster import pod_history
 from bireme.sdk.cluster.pod_history import ReplicaPod
 from bireme.sdk.diagnosis import Evidence
-from bireme.sdk.local import run_history, run_views
-from bireme.sdk.local.run_history import ReplicaHistory
+from bireme.sdk.replica_history import ReplicaHistory
 from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSummary, JobView, Progress
 
 _KUEUE = "kueue.x-k8s.io/queue-name"
@@ -120,7 +119,7 @@ def glance(it: Seen) -> Glance:
         total=it.job.total,
         attempt=it.status.attempt,
         waiting=it.status.waiting or _waits(it) or it.status.trouble,
-        again=inplace_restarts.of(it.job, _present(it)),
+        again=job_state.restarted_in_place(it.job, _present(it)),
     )
 
 
@@ -136,11 +135,11 @@ def summary(it: Seen) -> JobSummary:
         ready=0 if phase.is_final else _ready(it),
         total=it.job.total,
         attempt=status.attempt,
-        restarts=run_views.restarts(status, _present(it)),
+        restarts=job_state.restarts(status, _present(it)),
         created=seconds(meta.creationTimestamp) or it.now,
         started=status.started,
         completed=status.completed,
-        exit_status=(0 if phase is Phase.SUCCEEDED else 1) if phase.is_final else None,
+        exit_status=job_state.exit_status(phase),
         host=it.where,
         is_here=True,
         has_runner=bool(status.conditions) and not phase.is_final,
@@ -159,33 +158,17 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
     """Everything about the job; `tail` are the last lines of the replica that failed first."""
     found = with_tail(explained(it), tail)
     head = summary(it)
-    if found is not None and it.status.blame is None and it.status.phase in (Phase.FAILED, Phase.RESTARTING):
-        head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
-    job, status = it.job, it.status
     lives = pod_history.lives(it.pods, it.last_lines)
     observation = Observation(tuple(one.replica for one in it.pods))
-    return JobView(
-        **asdict(head),
-        api_version=job.api_version,
-        crashes=status.crashes,
-        forgiven=status.progress.crashes,
-        crash_limit=job.policy.backoff_limit,
-        evictions=status.evictions,
-        eviction_limit=job.policy.eviction_limit,
-        roles=run_views.roles(job),
-        resources=run_views.together(job),
-        conditions=status.conditions,
-        replicas=run_views.replicas(job, status, observation, lives, ""),
+    rows = job_state.replicas(it.job, it.status, observation, lives, "")
+    found_view = job_state.job_view(head, it.job, it.status, found, rows)
+    return replace(
+        found_view,
         events=recorded(it.events),
-        diagnosis=found,
         checkpoint=_checkpoint(it),
-        resumable=status.phase is Phase.FAILED and not unresumable(it),
-        counts_ranks=rank_names.counts_ranks(job),
+        resumable=it.status.phase is Phase.FAILED and not unresumable(it),
         ran=_ran(it, lives),
-        command=code_mounts.unbooted(run_views.leading_command(job)),
-        folder="",
-        cwd="",
-        python="",
+        command=code_mounts.unbooted(found_view.command),
     )
 
 
@@ -254,8 +237,8 @@ def why(it: Seen) -> str:
     if it.object.metadata.deletionTimestamp is not None:
         return "it is being removed"
     if _is_stopping(it):
-        return run_views.stopping(it.job)
-    return _waits(it) or run_views.why(it.id, it.job, it.status, it.where, True, it.now)
+        return job_state.stopping(it.job)
+    return _waits(it) or job_state.why(it.id, it.job, it.status, it.where, True, it.now)
 
 
 def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:
@@ -277,12 +260,12 @@ def _ran(it: Seen, lives: tuple[ReplicaHistory, ...]) -> float | None:
     """How long it ran, by its pods; those of earlier attempts are gone, and then its own times must do."""
     end = it.status.completed or it.now
     if lives and not it.status.attempt:
-        return run_history.ran((one for one in lives if one.ran is not None), end)
+        return replica_history.ran((one for one in lives if one.ran is not None), end)
     return None if it.status.started is None else max(0.0, end - it.status.started)
 
 
 def _is_stopping(it: Seen) -> bool:
-    return run_views.is_stopping(it.job, it.status, (one.replica for one in it.pods))
+    return job_state.is_stopping(it.job, it.status, (one.replica for one in it.pods))
 
 
 def _present(it: Seen) -> list[Replica]:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bireme import errors
-from bireme.sdk import settings
-from bireme.sdk.local import machine_checks
+from bireme.sdk import frameworks, settings
 
 VARIABLE = "BIREME_IMAGE"
 
@@ -47,7 +46,7 @@ def missing(script: Path, environ: Mapping[str, str]) -> errors.BadInput:
 
 def suggested(script: Path, environ: Mapping[str, str]) -> str:
     """An image with the framework that the script imports, in the version that is installed here."""
-    here = machine_checks.interpreter(environ, "")
+    here = frameworks.interpreter(environ, "")
     if here is None:
         return "python:3"
     installed = {name.removesuffix("-cpu"): version for name, version in here.frameworks.items()}

@@ -11,8 +11,8 @@ from bireme.backends.kubernetes.objects.api_types import ContainerStatus, Pod, T
 from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termination_log
 from bireme.model.job import Job, Kind, Role, member_name
 from bireme.model.replicas import Loss, Replica
-from bireme.sdk.local.rank_evidence import Reports
-from bireme.sdk.local.run_history import Failure, ReplicaHistory
+from bireme.runs.rank_reports import Reports
+from bireme.sdk.replica_history import Failure, ReplicaHistory
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _OUT_OF_MEMORY = "OOMKilled"

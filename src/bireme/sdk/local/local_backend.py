@@ -21,7 +21,7 @@ from bireme.runs.ledger import Ledger
 from bireme.runs.logs.log_reader import EVERYTHING, LogSelection
 from bireme.runs.storage.locks import FileLock
 from bireme.sdk import rank_names, scale_requests
-from bireme.sdk.backends import Backend, Started
+from bireme.sdk.backends import STOP_PATIENCE, Backend, Started
 from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView, RankStack
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # imported when a job is shown or followed: starting one does
     from bireme.sdk.local.run_follower import Watch
     from bireme.sdk.tensorboards import Curves
 
-STOP_PATIENCE = 30.0
-"""Seconds beyond the longest grace of a job's replicas after which a stop counts as stuck."""
 _LOOK_EVERY = 0.05
 
 

@@ -1,10 +1,9 @@
-"""What does this machine offer to jobs, and what is missing: looked up, nothing changed."""
+"""Looks up what this machine offers to jobs, and what is missing; changes nothing."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,65 +12,19 @@ import msgspec
 from msgspec import Struct
 
 import bireme
-from bireme import errors
 from bireme.backends.local.cgroups import Cgroups
-from bireme.backends.local.preflight import gpus, python_finder
+from bireme.backends.local.preflight import gpus
 from bireme.backends.local.warm.zygote_pool import RUNTIME
 from bireme.core.machine.admission import Capacity
-from bireme.model.decode_errors import DAMAGED
 from bireme.runs import machine
+from bireme.sdk import frameworks
+from bireme.sdk.frameworks import Interpreter
 from bireme.sdk.local import systemd_units, warm_interpreters
 from bireme.sdk.local.systemd_units import BootUnit
-from bireme.sdk.views import VERSION, WarmView
+from bireme.sdk.views import VERSION, Problem, WarmView
 
 LITTLE_DISK = 1024**3
 """Bytes below which a full disk is near."""
-
-_PATIENCE = 10.0
-_FRAMEWORKS = (
-    "torch",
-    "lightning",
-    "tensorflow",
-    "tensorflow-cpu",
-    "jax",
-    "xgboost",
-    "xgboost-cpu",
-    "paddlepaddle",
-    "mpi4py",
-    "horovod",
-)
-
-# Runs in the user's interpreter, whatever that is; the frameworks themselves are not imported.
-_ASK = """
-import json, platform, sys
-try:
-    from importlib.metadata import version, PackageNotFoundError
-except ImportError:
-    print(json.dumps([platform.python_version(), {}])); sys.exit()
-found = {}
-for name in sys.argv[1:]:
-    try:
-        found[name] = version(name)
-    except PackageNotFoundError:
-        pass
-print(json.dumps([platform.python_version(), found]))
-"""
-
-
-class Interpreter(Struct, frozen=True, kw_only=True):
-    """The Python that scripts run with, and the frameworks that are installed for it."""
-
-    path: str
-    version: str = ""
-    """Empty if it does not answer."""
-    frameworks: dict[str, str] = {}
-
-
-class Problem(Struct, frozen=True):
-    """Something that is missing or odd, and what to do next."""
-
-    what: str
-    next: str
 
 
 class MachineView(Struct, frozen=True, kw_only=True):
@@ -118,7 +71,7 @@ def examine(home: Path, environ: Mapping[str, str], python: str = "") -> Machine
         cgroups="" if groups is None else ("v2" if groups.unified else "v1"),
         mounts=_mounts(environ),
         mpi=_mpi(environ),
-        interpreter=interpreter(environ, python),
+        interpreter=frameworks.interpreter(environ, python),
         at_boot=systemd_units.examine(systemd_units.plan(home, environ)),
         warm=warm_interpreters.zygotes(home),
     )
@@ -163,43 +116,12 @@ def _count(capacity: Capacity, *, busy: bool) -> int:
     return len((capacity.busy if busy else capacity.devices).get(gpus.NAME, ()))
 
 
-def interpreter(environ: Mapping[str, str], chosen: str) -> Interpreter | None:
-    """The Python that scripts run with; None if there is none."""
-    try:
-        path = python_finder.find(environ, chosen)
-    except errors.BadInput:
-        if chosen:
-            raise
-        return None
-    answer = _ask([path, "-c", _ASK, *_FRAMEWORKS], environ)
-    try:
-        version, found = msgspec.json.decode(answer, type=tuple[str, dict[str, str]])
-    except DAMAGED:
-        return Interpreter(path=path)
-    return Interpreter(path=path, version=version, frameworks=found)
-
-
 def _mounts(environ: Mapping[str, str]) -> bool:
     """Tries it out as a rank would, in a process of its own."""
     program = "import sys; sys.path.insert(0, sys.argv[1]); import linux; print(linux.mounts_work())"
-    return _ask([sys.executable, "-c", program, str(RUNTIME)], environ).strip() == "True"
+    return frameworks.ask([sys.executable, "-c", program, str(RUNTIME)], environ).strip() == "True"
 
 
 def _mpi(environ: Mapping[str, str]) -> str:
     program = shutil.which("mpirun", path=environ.get("PATH", os.defpath))
-    return _ask([program, "--version"], environ).partition("\n")[0].strip() if program else ""
-
-
-def _ask(words: list[str], environ: Mapping[str, str]) -> str:
-    try:
-        answer = subprocess.run(
-            words,
-            capture_output=True,
-            timeout=_PATIENCE,
-            check=False,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return answer.stdout.decode(errors="replace") if answer.returncode == 0 else ""
+    return frameworks.ask([program, "--version"], environ).partition("\n")[0].strip() if program else ""

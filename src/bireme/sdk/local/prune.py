@@ -18,7 +18,7 @@ from bireme.runs import directory, machine, run_checkpoints, run_files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Ledger
 from bireme.runs.storage import files
-from bireme.sdk.local.checkpoint_names import VARIABLE
+from bireme.sdk.submissions import ORIGIN
 
 _BLOCK = 512
 """Bytes in the unit of `st_blocks`, whatever the file system's own blocks are."""
@@ -141,9 +141,9 @@ def _origins(run: RunDirectory) -> list[str]:
         for role in job.roles
         for container in role.pod.containers
         for one in container.env
-        if one.name == VARIABLE
+        if one.name == ORIGIN
     ]
-    given.append(environment.get(VARIABLE, ""))
+    given.append(environment.get(ORIGIN, ""))
     folders = [one.rpartition("@")[0] or one for one in given if one.startswith("/")]
     return [os.path.realpath(one) for one in folders]
 

@@ -8,9 +8,9 @@ from bireme.backends.local.journal_entries import Entry, Ran
 from bireme.model.job import Job
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
-from bireme.sdk import rank_names, tracebacks
+from bireme.sdk import rank_names, replica_history, tracebacks
 from bireme.sdk.local import run_history, run_views
-from bireme.sdk.local.run_history import ReplicaHistory
+from bireme.sdk.replica_history import ReplicaHistory
 from bireme.sdk.tracebacks import Thread
 from bireme.sdk.views import RankStack
 
@@ -38,7 +38,7 @@ def _alive(run: RunDirectory) -> list[tuple[ReplicaHistory, int]]:
     """The replicas whose process is the one that was started: a process id may be another's by now."""
     journal: Journal[Entry] = Journal(run.journal_path, Entry)
     started = {one.pid: one.start_time for one in journal.read() if isinstance(one, Ran)}
-    lives = (one for one in run_history.newest(run_history.of(run)).values() if one.ended is None)
+    lives = (one for one in replica_history.newest(run_history.of(run)).values() if one.ended is None)
     return [(one, one.pid) for one in lives if one.pid and processes.start_time(one.pid) == started[one.pid]]
 
 

@@ -24,19 +24,10 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.logs.log_reader import EVERYTHING, LogFollower, LogLine, LogSelection
 from bireme.runs.run_files import Desired
 from bireme.runs.storage import files
-from bireme.sdk import inplace_restarts, stall_notice
+from bireme.sdk import job_state
 from bireme.sdk.local import run_views
-from bireme.sdk.views import Diagnosis
-from bireme.sdk.views import Glance as Glance
+from bireme.sdk.views import Diagnosis, Glance
 
-SOON = 0.02
-"""Seconds between two looks while a job is young and its user waits for the first line."""
-LATER = 0.05
-SELDOM = 0.1
-YOUNG = 2.0
-"""Seconds for which a job is young."""
-QUIET = 5.0
-"""Seconds without a line after which looks become seldom; nobody sees the difference, and it costs half."""
 REST = 2.0
 """Seconds for which replicas that outlive the verdict are still listened to."""
 
@@ -120,17 +111,18 @@ class Watch:
         self._seen.refresh()
         self._desired.refresh()  # it may have been scaled since
         present = (self._seen.value or Observation()).replicas
+        current = [replica for replica in present if replica.attempt == status.attempt]
         return Glance(
             id=str(self.run.id),
             phase=status.phase,
-            ready=sum(one.ready and one.attempt == status.attempt and not one.stopping for one in present),
+            ready=sum(replica.ready and not replica.stopping for replica in current),
             total=(self._desired.value.job if self._desired.value else self.job).total,
             attempt=status.attempt,
             waiting=status.waiting,
             trouble=status.trouble,
             behind=shortage(self.run.home),
             stalled=self._stall(),
-            again=inplace_restarts.of(self.job, (one for one in present if one.attempt == status.attempt)),
+            again=job_state.restarted_in_place(self.job, current),
         )
 
     def diagnose(self) -> Diagnosis | None:
@@ -186,7 +178,7 @@ class Watch:
         now = self._clock()
         if now - self._heard >= stalls.LEAST and now - self._asked >= _CLOSER_EVERY:
             self._asked = now
-            self._stalled = stall_notice.hint(self.run, time.time())
+            self._stalled = run_views.stall_hint(self.run, time.time())
         return self._stalled
 
     def _now(self) -> Status:
@@ -196,23 +188,6 @@ class Watch:
 def shortage(home: Path) -> str:
     """A sentence if the disk of the runs is full; else nothing."""
     return "" if files.has_room(home) else _FULL.format(home=home)
-
-
-class Pace:
-    """How long to sleep before the next look: short at first, and long when nothing happens."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._begin = self._newest = clock()
-
-    def pause(self, news: bool) -> float:
-        """The seconds until the next look, given whether this one found something."""
-        now = self._clock()
-        if news:
-            self._newest = now
-        if now - self._begin < YOUNG:
-            return SOON
-        return LATER if now - self._newest < QUIET else SELDOM
 
 
 class _Changes:

@@ -1,59 +1,26 @@
-"""What became of each replica that a run ever had: its journal, read as lives."""
+"""Reads what became of each replica of a run: its journal, its reports, and its last lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme.backends.local.journal_entries import Began, Ended, Entry, Gone, Over, Ran
-from bireme.model.replicas import Loss, ReplicaPhase
+from bireme.runs import rank_reports
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
+from bireme.runs.logs import log_reader
+from bireme.runs.logs.log_entries import Stream
+from bireme.runs.logs.log_reader import LogLine, LogSelection
+from bireme.runs.rank_reports import Reports
+from bireme.sdk import tracebacks
+from bireme.sdk.diagnosis import TAIL
+from bireme.sdk.replica_history import Failure, ReplicaHistory
 
+_LOOK_BACK = 200
 _TOGETHER = 1.0
 """Seconds between the end of a program that we stopped and the removal of its replica."""
-
-
-class Failure(Struct, frozen=True):
-    """A program of a replica that ended with something else than 0."""
-
-    at: float
-    exit_code: int
-    container: str
-    reason: str = ""
-    message: str = ""
-
-
-class ReplicaHistory(Struct, frozen=True):
-    """One replica from its beginning to its end; its successor under the same name is another life."""
-
-    uid: str
-    replica: str
-    role: str
-    index: int
-    attempt: int
-    began: float
-    ran: float | None = None
-    """When its program was last started."""
-    first: float | None = None
-    """When it was first started, where that is known."""
-    ended: float | None = None
-    pid: int | None = None
-    exit_code: int | None = None
-    failures: tuple[Failure, ...] = ()
-    phase: ReplicaPhase | None = None
-    """How it ended; None while it lives, or if it was removed before its end."""
-    loss: Loss = Loss.CRASH
-    reason: str = ""
-    message: str = ""
-    restarts: int = 0
-    containers: frozenset[str] = frozenset()
-    """Those that were started, so that the next start of one counts as a restart."""
-    gone: bool = False
-    host: str = ""
-    """Where it ran, if that is not where its job is."""
 
 
 def of(run: RunDirectory) -> tuple[ReplicaHistory, ...]:
@@ -73,26 +40,6 @@ def lives(entries: Iterable[Entry]) -> tuple[ReplicaHistory, ...]:
         elif entry.uid in found:
             found[entry.uid] = _after(found[entry.uid], entry)
     return tuple(found.values())
-
-
-def newest(all_lives: Iterable[ReplicaHistory]) -> dict[str, ReplicaHistory]:
-    """The last life under each replica's name."""
-    return {one.replica: one for one in all_lives}
-
-
-def ran(all_lives: Iterable[ReplicaHistory], now: float) -> float | None:
-    """Seconds for which the program of at least one replica ran; None if there was none."""
-    spans = sorted((_start(one), now if one.ended is None else one.ended) for one in all_lives)
-    total, reached = 0.0, float("-inf")
-    for begin, end in spans:
-        total += max(0.0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total if spans else None
-
-
-def _start(life: ReplicaHistory) -> float:
-    """When its program was first started; of one that was started again in place we know less."""
-    return life.first or (life.began if life.restarts else life.ran or life.began)
 
 
 def _after(life: ReplicaHistory, entry: Ran | Ended | Over | Gone) -> ReplicaHistory:
@@ -133,3 +80,29 @@ def _own(life: ReplicaHistory, gone: float) -> tuple[Failure, ...]:
     if life.phase is None and life.failures and gone - life.failures[-1].at < _TOGETHER:
         return life.failures[:-1]
     return life.failures
+
+
+def reports(run: RunDirectory) -> Reports:
+    """Every report that can be read; a rank that was killed, or is not plain Python, leaves none."""
+    return rank_reports.every(run.path)
+
+
+def tail(run: RunDirectory, replica: str, until: float) -> tuple[str, ...]:
+    """The last lines of a replica up to a time: of its standard error, or of all if that is empty."""
+    lines = _last_lines(run, replica, until)
+    errors = [line.text for line in lines if line.stream == Stream.STDERR]
+    # Of a crash, the place where it happened comes first; names of extension modules follow.
+    return tracebacks.crash(errors)[:TAIL] or tuple(errors or [line.text for line in lines])[-TAIL:]
+
+
+def stderr(run: RunDirectory, replica: str, until: float) -> tuple[str, ...]:
+    """The last lines that a replica wrote to its standard error up to a time."""
+    return tuple(line.text for line in _last_lines(run, replica, until) if line.stream == Stream.STDERR)
+
+
+def _last_lines(run: RunDirectory, replica: str, until: float) -> list[LogLine]:
+    return [
+        line
+        for line in log_reader.tail(run.logs, _LOOK_BACK, LogSelection(replica=replica))
+        if line.time <= until and line.text.strip()
+    ]

@@ -17,7 +17,6 @@ from bireme.runs.logs.log_entries import (
 from bireme.runs.logs.log_writer import (
     LogWriter,
 )
-from bireme.sdk import stall_notice
 from bireme.sdk.local import run_views
 from bireme.sdk.local.run_follower import Watch
 from tests.cli.commands import until
@@ -45,9 +44,9 @@ def printed(run: RunDirectory, *times: float) -> None:
 def test_a_job_that_printed_steadily_and_stopped_is_told_of(run: RunDirectory) -> None:
     printed(run, *(1000.0 + 10 * number for number in range(20)))
 
-    assert stall_notice.hint(run, now=1190.0 + 50) == ""
+    assert run_views.stall_hint(run, now=1190.0 + 50) == ""
     assert (
-        stall_notice.hint(run, now=1190.0 + 150)
+        run_views.stall_hint(run, now=1190.0 + 150)
         == "no progress for 2 min: `bireme stacks mnist` shows where each rank is"
     )
 
@@ -55,7 +54,7 @@ def test_a_job_that_printed_steadily_and_stopped_is_told_of(run: RunDirectory) -
 def test_lines_of_an_earlier_start_are_no_pace_of_this_one(run: RunDirectory) -> None:
     printed(run, *(500.0 + 10 * number for number in range(20)))
 
-    assert stall_notice.hint(run, now=5000.0) == ""
+    assert run_views.stall_hint(run, now=5000.0) == ""
 
 
 def test_a_follower_says_it_of_a_job_that_has_been_silent_for_long_and_takes_it_back(

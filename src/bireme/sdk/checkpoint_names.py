@@ -13,9 +13,6 @@ from bireme.runs import run_checkpoints
 from bireme.runs.run_checkpoints import Checkpoint
 from bireme.sdk.lookup import Places
 
-VARIABLE = "BIREME_FROM"
-"""Tells a script's `restore` from where to go on, as FOLDER or FOLDER@STEP."""
-
 
 class CheckpointList(Struct, frozen=True):
     """What `bireme checkpoints --json` prints."""

@@ -1,0 +1,270 @@
+"""Says what a job is doing, from its status and its replicas: rows, reasons, restarts. Pure.
+
+Both backends build their views from it, so that a job reads the same wherever it runs.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import asdict, replace
+
+from bireme import kinds
+from bireme.model.job import Job, ReplicaId, RestartScope, replica_ids
+from bireme.model.pods import Resources
+from bireme.model.replicas import Observation, Replica, ReplicaPhase
+from bireme.model.status import ConditionType, Phase, Status
+from bireme.sdk import diagnosis, rank_names, replica_history
+from bireme.sdk.replica_history import ReplicaHistory
+from bireme.sdk.views import Diagnosis, InPlaceRestart, JobSummary, JobView, ReplicaView, RoleView
+
+MOST_MEMBERS = 1000
+"""Replicas that a view lists; a job may declare a million."""
+_MOST_RESTARTS = 3
+"""Replicas that are told of one by one."""
+_SIGNALS = frozenset(signal.Signals)
+
+
+def job_view(
+    head: JobSummary,
+    job: Job,
+    status: Status,
+    found: Diagnosis | None,
+    rows: tuple[ReplicaView, ...],
+) -> JobView:
+    """A view with everything that is told alike on every backend; each adds what only it knows."""
+    if found is not None and status.blame is None and status.phase in (Phase.FAILED, Phase.RESTARTING):
+        head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
+    return JobView(
+        **asdict(head),
+        api_version=job.api_version,
+        crashes=status.crashes,
+        forgiven=status.progress.crashes,
+        crash_limit=job.policy.backoff_limit,
+        evictions=status.evictions,
+        eviction_limit=job.policy.eviction_limit,
+        roles=_roles(job),
+        resources=_together(job),
+        conditions=status.conditions,
+        replicas=rows,
+        events=(),
+        diagnosis=found,
+        counts_ranks=rank_names.counts_ranks(job),
+        command=_leading_command(job),
+        folder="",
+        cwd="",
+        python="",
+    )
+
+
+def exit_status(phase: Phase) -> int | None:
+    """What `bireme wait` exits with; None while the job has not ended."""
+    return (0 if phase is Phase.SUCCEEDED else 1) if phase.is_final else None
+
+
+def replicas(
+    job: Job, status: Status, observation: Observation, lives: tuple[ReplicaHistory, ...], host: str
+) -> tuple[ReplicaView, ...]:
+    """Every declared replica as it is now, or as it was last."""
+    present = {one.name: one for one in observation.replicas}
+    former = replica_history.newest(lives)
+    shown = (member for member, _ in zip(replica_ids(job), range(MOST_MEMBERS), strict=False))
+    return tuple(
+        _replica(job, status, member, present.get(member.name), former.get(member.name), host)
+        for member in shown
+    )
+
+
+def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float) -> str:
+    """Why a job is not simply running, in a sentence; empty if there is nothing to say."""
+    match status.phase:
+        case Phase.QUEUED:
+            return status.waiting
+        case Phase.SUSPENDED if not job.policy.suspend:
+            return "goes on as soon as its replicas have ended"
+        case Phase.SUSPENDED:
+            return f"stopped; `bireme resume {id}` goes on"
+        case Phase.FAILED:
+            condition = status.condition(ConditionType.FAILED)
+            stated = condition.message if condition else ""
+            crashed = diagnosis.cause(job, status)
+            return f"{crashed}{diagnosis.tries(job, status)}" if crashed else stated
+        case Phase.SUCCEEDED:
+            return ""
+        case phase:
+            if status.trouble:
+                return f"tries again: {status.trouble}"
+            if phase is Phase.RESTARTING:
+                condition = status.condition(ConditionType.RESTARTING)
+                stated = condition.message if condition else ""
+                crashed = diagnosis.cause(job, status) if _is_recent(job, status) else ""
+                return f"{_next_try(status, now)}{crashed or stated}"
+            return "" if is_here else f"runs on {host}"
+
+
+def is_stopping(job: Job, status: Status, present: Iterable[Replica]) -> bool:
+    """Whether a job was told to stop, and some of its replicas have not ended yet."""
+    return job.policy.suspend and not status.phase.is_final and any(one.is_alive for one in present)
+
+
+def stopping(job: Job) -> str:
+    """What is to be expected of a job that is stopping."""
+    grace = max((role.pod.grace for role in job.roles), default=0.0)
+    return f"stopping: what has not ended {grace:g} s after SIGTERM is killed"
+
+
+def restarts(status: Status, present: Iterable[Replica]) -> int:
+    """How often anything was started again: the gang, replicas that were replaced, programs in place."""
+    replaced = sum(retry.failures for name, retry in status.retries.items() if name)
+    return status.attempt + replaced + sum(one.restarts for one in present)
+
+
+def restarted_in_place(job: Job, replicas: Iterable[Replica]) -> tuple[InPlaceRestart, ...]:
+    """Those whose program was started again, or will be after its back-off."""
+    return tuple(
+        InPlaceRestart(rank_names.label(job, one.name), one.restarts, one.exit_code)
+        for one in replicas
+        if one.restarts and one.is_alive and not one.stopping
+    )
+
+
+def resting(job: Job, replicas: Iterable[Replica]) -> str:
+    """Why nothing of a replica runs although it lives: it fell, and is in its back-off."""
+    fallen = [replica for replica in replicas if not replica.ready and replica.exit_code is not None]
+    waiting = restarted_in_place(job, fallen)
+    if not waiting:
+        return ""
+    others = f" (and {len(waiting) - 1} more)" if len(waiting) > 1 else ""
+    times = "once" if waiting[0].restarts == 1 else f"{waiting[0].restarts} times"
+    return f"{waiting[0].label}{others} starts again after a pause: {_how(waiting[0])}, {times} so far"
+
+
+def restart_news(before: Sequence[InPlaceRestart], now: Sequence[InPlaceRestart]) -> list[str]:
+    """What to say of the restarts since the last look; one line for many at once."""
+    known = {one.label: one.restarts for one in before}
+    fresh = [one for one in now if one.restarts > known.get(one.label, 0)]
+    if len(fresh) > _MOST_RESTARTS:
+        return [f"{len(fresh)} replicas are restarted: {fresh[0].label} and others ({_how(fresh[0])})"]
+    return [f"{one.label} is restarted: {_how(one)}{_time(one.restarts)}" for one in fresh]
+
+
+def _roles(job: Job) -> tuple[RoleView, ...]:
+    """The roles that a job declares."""
+    return tuple(
+        RoleView(
+            name=role.name,
+            type=role.type,
+            replicas=role.replicas,
+            restart=str(role.restart),
+            resources=role.pod.claims,
+        )
+        for role in job.roles
+    )
+
+
+def _together(job: Job) -> Resources:
+    """What all replicas claim together."""
+    cpu = [role.pod.claims.cpu * role.replicas for role in job.roles if role.pod.claims.cpu is not None]
+    memory = [
+        role.pod.claims.memory * role.replicas for role in job.roles if role.pod.claims.memory is not None
+    ]
+    devices: dict[str, int] = {}
+    for role in job.roles:
+        for name, count in role.pod.claims.devices.items():
+            devices[name] = devices.get(name, 0) + count * role.replicas
+    return Resources(sum(cpu) if cpu else None, sum(memory) if memory else None, devices)
+
+
+def _leading_command(job: Job) -> tuple[str, ...]:
+    """What the replica that leads runs, or the first one if none does."""
+    module = kinds.module(job.kind)
+    roles = [role for role in job.roles if role.replicas]
+    chosen = next((role for role in roles if module.is_leader(job, role, 0)), roles[0] if roles else None)
+    return (*chosen.container.command, *chosen.container.args) if chosen else ()
+
+
+def _replica(
+    job: Job, status: Status, member: ReplicaId, now: Replica | None, life: ReplicaHistory | None, host: str
+) -> ReplicaView:
+    role = job.role(member.role)
+    assert role is not None, f"{member.name} has a role that its job does not declare"
+    blank = ReplicaView(
+        name=member.name,
+        short=rank_names.short_name(job, member.name),
+        role=member.role,
+        index=member.index,
+        rank=rank_names.rank_of(job, role, member.index),
+        phase=ReplicaPhase.SUCCEEDED if member.name in status.done else ReplicaPhase.PENDING,
+        attempt=status.attempt,
+        host=host,
+    )
+    known = _as_it_was(blank, status, life) if life is not None else blank
+    if now is None:
+        return known
+    return replace(
+        known,
+        phase=now.phase,
+        ready=now.ready,
+        attempt=now.attempt,
+        restarts=now.restarts,
+        exit_code=now.exit_code,
+        reason=now.reason,
+        message=now.message,
+        host=now.node or host,
+        pid=known.pid if now.is_alive else None,
+        ended=known.ended if now.phase.is_final else None,
+    )
+
+
+def _as_it_was(blank: ReplicaView, status: Status, life: ReplicaHistory) -> ReplicaView:
+    stopped = life.phase is None and life.gone and status.phase.is_final
+    ended = life.phase or (ReplicaPhase.FAILED if stopped else blank.phase)
+    return replace(
+        blank,
+        phase=blank.phase if blank.phase is ReplicaPhase.SUCCEEDED else ended,
+        attempt=life.attempt,
+        restarts=life.restarts,
+        exit_code=life.exit_code,
+        reason=life.reason,
+        message="it was stopped when the job ended" if stopped else life.message,
+        pid=life.pid if life.ended is None else None,
+        started=life.ran or life.began,
+        ended=life.ended,
+    )
+
+
+def _is_recent(job: Job, status: Status) -> bool:
+    """Whether the crash that is remembered is why the job restarts; of a gang it may be an eviction."""
+    if status.blame is None or job.unit is not RestartScope.GANG:
+        return True
+    return status.blame.attempt == status.attempt - 1
+
+
+def _next_try(status: Status, now: float) -> str:
+    """When the next attempt begins, or the next replica that fell is replaced."""
+    gang = status.retries.get("")
+    if gang is not None:
+        wait = gang.not_before - now
+        return f"attempt {status.attempt + 1}{f' in {_seconds(wait)}' if wait > 0 else ''}: "
+    waits = [one.not_before - now for one in status.retries.values() if one.not_before > now]
+    return f"again in {_seconds(min(waits))}: " if waits else ""
+
+
+def _seconds(wait: float) -> str:
+    return f"{max(1, round(wait))} s" if wait < 90 else f"{round(wait / 60)} min"
+
+
+def _how(one: InPlaceRestart) -> str:
+    if one.exit_code is None:
+        return "one of its containers had ended"
+    number = one.exit_code - 128
+    named = f" ({signal.Signals(number).name})" if number in _SIGNALS else ""
+    return f"exit code {one.exit_code}{named}"
+
+
+def _time(number: int) -> str:
+    if number == 1:
+        return ""
+    end = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f" ({number}{end} time)"
