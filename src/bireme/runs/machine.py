@@ -7,7 +7,7 @@ import os
 import random
 import re
 import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,8 +30,7 @@ class Accelerators(Struct, frozen=True):
     busy: dict[str, tuple[str, ...]] = {}
 
 
-def no_accelerators() -> Accelerators:
-    return Accelerators()
+_NONE = Accelerators()
 
 
 def this_machine(root: Path = ROOT) -> Machine:
@@ -39,10 +38,9 @@ def this_machine(root: Path = ROOT) -> Machine:
     return Machine(socket.gethostname(), _text(root / "proc/sys/kernel/random/boot_id").strip())
 
 
-def capacity(accelerators: Callable[[], Accelerators] = no_accelerators, root: Path = ROOT) -> Capacity:
+def capacity(accelerators: Accelerators = _NONE, root: Path = ROOT) -> Capacity:
     """Returns what this process may use: the machine's, less what affinity and cgroups keep from it."""
-    found = accelerators()
-    return Capacity(cpu=_cpu(root), memory=_memory(root), devices=found.ids, busy=found.busy)
+    return Capacity(cpu=_cpu(root), memory=_memory(root), devices=accelerators.ids, busy=accelerators.busy)
 
 
 def is_shared(path: Path, root: Path = ROOT) -> bool:

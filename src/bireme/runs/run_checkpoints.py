@@ -47,6 +47,8 @@ def newest(folder: Path) -> NewestCheckpoint | None:
     if "://" in place:
         noted = notes.saved(str(folder))
         return None if noted is None else NewestCheckpoint(noted.step, place, noted.time)
+    if not os.path.isdir(place):
+        return None  # without the import of the checkpoints: most jobs save none
     try:
         found = listed(place)
     except errors.BiremeError:

@@ -100,7 +100,7 @@ def test_a_container_that_sees_a_part_of_the_hierarchy_finds_its_limit(tmp_path:
 
 
 def test_accelerators_are_what_the_caller_finds() -> None:
-    found = machine.capacity(lambda: Accelerators({"nvidia.com/gpu": ("0", "1")}, {"nvidia.com/gpu": ("1",)}))
+    found = machine.capacity(Accelerators({"nvidia.com/gpu": ("0", "1")}, {"nvidia.com/gpu": ("1",)}))
 
     assert found.devices == {"nvidia.com/gpu": ("0", "1")}
     assert found.busy == {"nvidia.com/gpu": ("1",)}

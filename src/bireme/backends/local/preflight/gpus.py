@@ -35,7 +35,7 @@ def find() -> Gpus:
 
 def capacity() -> Capacity:
     """What this machine has to give, GPUs included."""
-    return machine.capacity(lambda: _accelerators(find()))
+    return machine.capacity(_accelerators(find()))
 
 
 def parse(listed: str, used: str) -> Gpus:
