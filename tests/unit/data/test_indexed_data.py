@@ -299,5 +299,5 @@ def test_a_state_of_its_own_does_not_fit_another_number_of_ranks() -> None:
 
     with pytest.raises(Complaint, match="holds for 2 ranks; now there are 3"):
         steps_of(loader(Numbers(10), sampler=Backwards(10)), Place(0, 3), steps.position)
-    with pytest.raises(Complaint, match="a loader that kept its own"):
+    with pytest.raises(Complaint, match="a loader that kept its own position"):
         steps_of(loader(Numbers(10)), Place(0, 2), steps.position)

@@ -119,7 +119,7 @@ def test_a_file_may_not_grow_further(tmp_path: Path) -> None:
         told, dropped = writer.communicate()[0].splitlines()
         assert writer.returncode == 0
 
-    assert told.endswith("File too large; training goes on")
+    assert told.endswith("File too large; training continues")
     kept = losses(tmp_path)
     assert kept == list(range(len(kept)))
     assert len(kept) == 20_000 - int(dropped) > 1000
@@ -156,7 +156,7 @@ def test_a_full_disk_stops_the_records_and_not_the_training(tmp_path: Path) -> N
 
     assert done.returncode == 0, done.stderr
     refused, again = done.stdout.splitlines()
-    assert refused.endswith("No space left on device; training goes on")
+    assert refused.endswith("No space left on device; training continues")
     assert "kept again" in again
     found = losses(copy)
     assert found[-1] == 20_000

@@ -180,7 +180,7 @@ def test_the_first_number_that_is_not_finite_is_kept_and_told(bench: Bench, valu
     ("data", "why"),
     [
         ([[1, 2], [3]], "same length"),
-        (b"GIF89a", "no PNG"),
+        (b"GIF89a", "not a PNG"),
         ([[[1, 2]], [[1, 2]]], "channels"),
         ("abc", "height x width"),
         ([], "height x width"),
@@ -273,7 +273,7 @@ def test_a_folder_that_cannot_be_is_told_once_and_tried_again(bench: Bench) -> N
     assert recorder.dropped == 11
     refused, again = bench.told
     assert refused.startswith(f"what is reported cannot be kept in {bench.folder}: ")
-    assert refused.endswith("training goes on")
+    assert refused.endswith("training continues")
     assert again == f"what is reported is kept again in {bench.folder}; 11 records are lost"
     assert bench.scalars() == [(6, {"loss": 1.0})]
 

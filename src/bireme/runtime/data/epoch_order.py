@@ -1,4 +1,8 @@
-"""In which order does an epoch go through the samples, and where in that order does a run stand."""
+"""Draws from a run's seed: the order of each epoch, and the random generators of code that reads data.
+
+Only libraries that the script has imported are touched, and only their generators of the processor: those of
+accelerators belong to the training loop.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,10 @@ from typing import (
 )
 
 SHUFFLED_WHOLE = 8192
-"""Up to this length an epoch's order is a list; beyond, each place in it is computed when it is needed."""
+"""Up to this length an epoch's order is a list; beyond, each index is computed when it is needed."""
 
 BLOCK = 4096
-"""How many places are computed at a time, if the script has numpy."""
+"""How many indices are computed at a time, if the script has numpy."""
 
 
 def permutation(length: int, seed: int, epoch: int) -> Sequence[int]:
@@ -46,11 +50,12 @@ def derived(*parts: Union[int, str]) -> int:
 
 
 class _Scattered(Sequence[int]):
-    """A permutation computed place by place, so that ten million samples need neither a list nor a pause.
+    """A permutation computed index by index, so that ten million samples need neither a list nor a pause.
 
-    A place is a row and a column of a rectangle. Four times one is moved round by an amount that is drawn for
-    the other, which can be undone, so no two places meet (a Feistel network). The rectangle is a little
-    larger than the permutation: whoever lands beyond its end is moved again.
+    An index is a row and a column of a rectangle. Four times, one of them is rotated by an amount that is
+    drawn for the other. Each rotation can be undone, so no two indices meet (a Feistel network). The
+    rectangle is a little larger than the permutation: an index that lands beyond its end is moved again until
+    it is inside, which keeps the whole a permutation (cycle walking).
     """
 
     def __init__(self, length: int, shape: Tuple[int, int], moves: Tuple[List[int], ...]) -> None:
@@ -58,7 +63,7 @@ class _Scattered(Sequence[int]):
         self._shape = shape
         self._moves = moves
         self._block: Tuple[range, List[int]] = (range(0), [])
-        """Places that were computed together, and what is there."""
+        """Indices that were computed together, and what is there."""
 
     @classmethod
     def drawn(cls, length: int, draw: Any) -> _Scattered:  # Any: random(), for which there is no short type
@@ -83,7 +88,7 @@ class _Scattered(Sequence[int]):
         return self._scattered([place % self._length])[0]
 
     def _ahead(self, places: range) -> List[int]:
-        """Computes more than is asked for where that is cheaper: who asks for a slice wants the next soon."""
+        """Computes more than is asked for where that is cheaper: the next slice is asked for soon."""
         numpy: Any = sys.modules.get("numpy")  # Any: imported by the script, never here
         if numpy is None or not places or places.step < 0:
             return self._scattered(places)
@@ -123,7 +128,7 @@ class _Scattered(Sequence[int]):
         length = self._length
         if max(found, default=0) < length:
             return found
-        return [one if one < length else self._scattered([one])[0] for one in found]
+        return [index if index < length else self._scattered([index])[0] for index in found]
 
 
 Item = TypeVar("Item")
@@ -142,7 +147,7 @@ def seed_generators(*parts: Union[int, str]) -> None:
 
 
 def with_own_generators(items: Iterator[Item]) -> Iterator[Item]:
-    """Gives an iterator random generators of its own: what it draws or seeds, nobody else notices."""
+    """Gives an iterator random generators of its own: what it draws or seeds changes nothing outside."""
     within = _captured()
     while True:
         outside = _captured()

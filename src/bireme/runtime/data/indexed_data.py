@@ -1,4 +1,4 @@
-"""How does a run go through a DataLoader over a dataset whose samples can be asked for by number."""
+"""Iterates over a DataLoader whose dataset gives samples by index."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def indexed_count(loader: Loader, way: WalkPlan) -> Optional[int]:
 
 def _keeper(loader: Loader) -> Any:  # Any: the user's sampler
     """The sampler that keeps its own position, if one does."""
-    return next((one for one in (loader.batch_sampler, loader.sampler) if loaders.has_state(one)), None)
+    samplers = (loader.batch_sampler, loader.sampler)
+    return next((sampler for sampler in samplers if loaders.has_state(sampler)), None)
 
 
 def _shape(loader: Loader, way: WalkPlan) -> Tuple[loaders.LoaderOptions, int, rank_shares.SharingRule]:
@@ -88,7 +89,7 @@ def _loaded(
     loader: Loader, way: WalkPlan, made: Made, picks: Iterator[Pick], is_batched: bool
 ) -> Iterator[HandedBatch]:
     dataset = BatchDataset(loader.dataset, way.seed, way.rank, is_batched)
-    # One loader for all epochs: workers read ahead into the next one instead of being started anew.
+    # One loader for all epochs: workers read ahead into the next one instead of being started again.
     for batch in loaders.rebuilt(loader, dataset, picks, loader.collate_fn, way):
         epoch, after = made.popleft()
         yield HandedBatch(epoch, batch, after)

@@ -1,9 +1,16 @@
-"""How does a run go through a DataLoader over a stream (IterableDataset), with workers or without."""
+"""Iterates over a stream (IterableDataset, any iterable), which each rank reads whole, keeping its own share.
+
+A stream can only be read from its beginning, and its length is not known. So every rank, and every worker of
+its loader, reads all of it and keeps what is its own, by the rule of rank_shares.py. The stream is read in
+rows of one element for each rank, and one row ahead: only then is it known whether a step is the last of the
+epoch, which takes the elements that are left over.
+"""
 
 from __future__ import annotations
 
 import copy
 import itertools
+import operator
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
@@ -31,7 +38,7 @@ def stream_elements(data: Any, way: WalkPlan) -> Iterator[HandedBatch]:  # Any: 
     flow = StreamSteps(
         data, way.position, SharingRule(way.world, merges=False), way.rank, way.epochs, way.seed
     )
-    collate = Collator(_only, way, True)
+    collate = Collator(operator.itemgetter(0), way, True)
     return _handed((collate(taken) for taken in epoch_order.with_own_generators(flow.steps())), flow)
 
 
@@ -90,21 +97,11 @@ def _handed(found: Any, flow: StreamSteps[Sample]) -> Iterator[HandedBatch]:  # 
     position = flow.position
     for epoch, position, batch in found:
         yield HandedBatch(epoch, batch, known_position(position))
-    if not _is_over(position, flow):
-        raise gave_nothing(position.epoch, flow.rule.world)
-
-
-def _is_over(position: Position, flow: StreamSteps[Sample]) -> bool:
-    """Whether the flow ended where it should, after the last epoch."""
-    if flow.epochs is None:
-        return False
     # A rest that is dropped leaves the position within the last epoch.
     is_dropped = flow.rule.drop_last and position.at > 0
-    return position.epoch + is_dropped >= flow.epochs
-
-
-def _only(found: List[Sample]) -> Sample:
-    return found[0]
+    if flow.epochs is None or position.epoch + is_dropped < flow.epochs:
+        # The flow ended before the last epoch did: a whole epoch had too little for all ranks.
+        raise gave_nothing(position.epoch, flow.rule.world)
 
 
 Element = TypeVar("Element")

@@ -1,4 +1,4 @@
-"""What does a torch DataLoader say of itself, and how is one made of it that reads what we tell it to."""
+"""Reads the options of a torch DataLoader, and rebuilds it to read what a rank is given."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def is_in_worker() -> bool:
 
 
 def check(loader: Torch) -> None:
-    """Refuses a loader that does its reading in a way of its own."""
+    """Rejects a loader that reads in its own way."""
     plain: Torch = sys.modules["torch.utils.data"].DataLoader
     kind = type(loader)
     if kind.__iter__ is not plain.__iter__ or kind._get_iterator is not plain._get_iterator:
         raise Complaint(
-            f"{kind.__module__}.{kind.__qualname__} reads in a way of its own, which cannot be shared out",
-            "give a plain DataLoader, or one with state_dict and load_state_dict",
+            f"{kind.__module__}.{kind.__qualname__} reads in its own way, which cannot be split among ranks",
+            "use a plain DataLoader, or one with state_dict and load_state_dict",
         )
 
 
@@ -141,7 +141,7 @@ def _is_whole(sampler: Torch, dataset: Torch) -> bool:
 
 def _unknown(sampler: object, role: str) -> Complaint:
     return Complaint(
-        f"the {role} {type(sampler).__name__} has an order of its own, which cannot be shared out",
+        f"the {role} {type(sampler).__name__} has its own order, which cannot be split among ranks",
         "leave it out (shuffle=True shuffles, each rank gets its share), or give it state_dict and "
-        "load_state_dict: then it is used as it is, and must do the sharing",
+        "load_state_dict: then it is used as it is, and must give each rank its share",
     )

@@ -1,9 +1,8 @@
-"""What do all ways through data have in common: where they begin, and what they hand out."""
+"""The position of a run in its data, and what every way of iterating over data starts from and yields."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..script.complaints import Complaint
@@ -51,7 +50,7 @@ def position(state: Mapping[str, Any]) -> Position:  # Any: a plain tree
 
 @dataclass(frozen=True)
 class WalkPlan:
-    """Where one rank of many begins, and how far it goes."""
+    """Where a rank begins in the data, and how far it goes."""
 
     rank: int
     world: int
@@ -69,29 +68,29 @@ class HandedBatch(NamedTuple):
     epoch: int
     batch: Any  # whatever the user's data consists of
     after: Callable[[], Position]
-    """Called only when somebody wants to save it: some loaders take long to say where they are."""
+    """Called only when a checkpoint is saved: some loaders take long to say where they are."""
 
 
 def own_state(way: WalkPlan) -> Any:  # Any: a plain tree
-    """What something that keeps its own position is to go on with; None at the beginning."""
+    """The state that a loader with its own position continues from; None at the beginning."""
     inner = way.position.inner
     if inner is None and way.position.at:
         raise Complaint(
-            "the loader keeps its own position, and the checkpoint does not know it",
-            "give the kind of loader that the run was started with, or start a new run",
+            "the loader keeps its own position, and the checkpoint does not have it",
+            "use the kind of loader that the run was started with, or start a new run",
         )
     if inner is not None and way.position.world not in (0, way.world):
         raise Complaint(
-            f"the loader keeps its own position, which holds for {way.position.world} ranks; "
+            f"the loader keeps its own position, which is valid for {way.position.world} ranks; "
             f"now there are {way.world}",
-            f"start {way.position.world} workers, or give a DataLoader without a sampler of your own",
+            f"start {way.position.world} workers, or use a DataLoader without a custom sampler",
         )
     return inner
 
 
 def known_position(position: Position) -> Callable[[], Position]:
     """A position that needs no asking."""
-    return partial(_same, position)
+    return lambda: position
 
 
 def announce_epoch(epoch: int, *parts: object) -> None:
@@ -103,13 +102,9 @@ def announce_epoch(epoch: int, *parts: object) -> None:
 
 
 def gave_nothing(epoch: int, world: int) -> Complaint:
-    """The words for data that ended at once."""
+    """The error for data that ended at once."""
     needed = "nothing" if world == 1 else f"less than one element for each of {world} ranks"
     return Complaint(
         f"the data gave {needed} in epoch {epoch}",
-        "is it empty, or can it be read only once? Then give something that can be iterated again",
+        "if it can be read only once, as a generator, use something that can be iterated again",
     )
-
-
-def _same(position: Position) -> Position:
-    return position

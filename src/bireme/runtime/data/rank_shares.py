@@ -1,4 +1,4 @@
-"""Which samples does each rank take in each step, so that each sample of an epoch is taken exactly once.
+"""Shares out the samples of an epoch: which rank takes which in each step, each sample exactly once.
 
 A step takes the next `world * batch` samples of the epoch's order, and deals them out one by one: rank r
 gets the r-th, then the one `world` later, and so on. Every rank has a sample in every step, or its peers
@@ -96,14 +96,14 @@ def count(total: int, position: Position, rule: SharingRule, epochs: int) -> Opt
 
 
 def check(total: int, position: Position, rule: SharingRule) -> None:
-    """Refuses data from which not every rank can have something in each epoch."""
+    """Rejects data of which not every rank can have a sample in each step."""
     least = rule.world * rule.batch if rule.drop_last else rule.world
     if total == 0:
         raise Complaint("the data is empty: it has no samples")
     if total < rule.world:
         raise Complaint(
             f"there are {rule.world} ranks and {_counted(total)}, and each rank needs one in each step",
-            "start fewer workers, or give more data",
+            "start fewer workers, or use more data",
         )
     if total < least:
         raise Complaint(
@@ -112,14 +112,14 @@ def check(total: int, position: Position, rule: SharingRule) -> None:
         )
     if position.world:
         raise Complaint(
-            "the checkpoint's position is that of a loader that kept its own",
-            "give the kind of loader that the run was started with, or start a new run",
+            "the checkpoint was saved with a loader that kept its own position",
+            "use the kind of loader that the run was started with, or start a new run",
         )
     reached = position.at if position.tail is None else position.tail[1]
     if reached > total:
         raise Complaint(
             f"the checkpoint stands at sample {reached} of an epoch, and now there are {_counted(total)}",
-            "give the data that the run was started with, or start a new run",
+            "use the data that the run was started with, or start a new run",
         )
 
 

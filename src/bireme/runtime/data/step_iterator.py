@@ -1,4 +1,4 @@
-"""How does a training loop go through its data: step by step, from the exact sample on, over all epochs."""
+"""Iterates over the data of a training loop: step by step, from the exact sample on, over all epochs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HasRank(Protocol):
 class Steps:
     """Hands out (step, batch); the steps are counted on over all epochs, and over restarts.
 
-    A loop that was left can be entered again, and goes on after the last batch.
+    A loop that was left can be entered again, and continues after the last batch.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ def _of_sequence(data: Data, way: WalkPlan, shuffle: bool) -> Iterator[HandedBat
 
 
 def _through(loader: Data, way: WalkPlan, state: Any) -> Iterator[HandedBatch]:  # Any: a plain tree
-    """Hands on what a loader gives that keeps its own position, and does the sharing itself."""
+    """Passes on the batches of a loader that keeps its own position, and gives each rank its share itself."""
     epoch, at = way.position.epoch, way.position.at
     while way.epochs is None or epoch < way.epochs:
         announce_epoch(
@@ -190,7 +190,7 @@ def _through(loader: Data, way: WalkPlan, state: Any) -> Iterator[HandedBatch]: 
             state = None
         for batch in loader:
             at += 1
-            yield HandedBatch(epoch, batch, partial(_asked, loader, epoch, at, way.world))
+            yield HandedBatch(epoch, batch, partial(_position_of, loader, epoch, at, way.world))
         if at == 0:
             raise gave_nothing(epoch, 1)
         epoch, at = epoch + 1, 0
@@ -200,8 +200,8 @@ def _check(data: Data) -> None:
     is_iterable = hasattr(data, "__iter__") or hasattr(data, "__getitem__")
     if not is_iterable or isinstance(data, (Mapping, str, bytes)):
         raise Complaint(
-            f"{type(data).__name__} is no data that a loop can go through",
-            "give a torch DataLoader, a list of batches, or anything else that can be iterated",
+            f"{type(data).__name__} is not data that a loop can iterate over",
+            "use a torch DataLoader, a list of batches, or anything else that can be iterated",
         )
 
 
@@ -209,5 +209,5 @@ def _is_sequence(data: Data) -> bool:
     return hasattr(data, "__len__") and hasattr(data, "__getitem__") and not loaders.is_stream(data)
 
 
-def _asked(loader: Data, epoch: int, at: int, world: int) -> Position:
+def _position_of(loader: Data, epoch: int, at: int, world: int) -> Position:
     return Position(epoch, at, None, loader.state_dict(), world)

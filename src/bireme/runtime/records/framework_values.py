@@ -1,7 +1,7 @@
-"""How does a value come out of an accelerator without the loop waiting for it.
+"""Reads numbers out of the values of any framework, without making the training loop wait for them.
 
-A framework hands out a value before it is computed. A copy is ordered, and looked at again when the loop
-comes by the next time. No framework is imported here: whoever has a value of one has imported it.
+A framework hands out a value before it is computed. A copy is started, and looked at again when the loop
+comes by the next time. No framework is imported here: a script that has a value of one has imported it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ class DeviceCopy:
 
 
 def begun(value: Any) -> Optional[DeviceCopy]:
-    """Orders a copy; None if the value is in this machine's memory already, or can only be waited for."""
+    """Starts a copy; None if the value is in this machine's memory already, or can only be waited for."""
     framework = type(value).__module__.partition(".")[0]
     try:
         if framework in ("jaxlib", "jax") and hasattr(value, "is_ready"):
-            return None if value.is_ready() and _is_local(value) else _JaxCopy(value)
+            is_local = all(device.platform == "cpu" for device in value.devices())
+            return None if value.is_ready() and is_local else _JaxCopy(value)
         if framework == "torch" and hasattr(value, "device") and value.device.type not in ("cpu", "meta"):
             return _TorchCopy(value.detach())
     except Exception:  # a device may lack streams, events or pinned memory, each in its own way
@@ -39,7 +40,7 @@ class _TorchCopy(DeviceCopy):
     def __init__(self, value: Any) -> None:
         torch: Any = sys.modules["torch"]
         device: Any = getattr(torch, value.device.type, None)
-        # A copy leaves the loop alone only into pinned memory; other devices see to that themselves.
+        # Only a copy into pinned memory does not block the loop; other devices see to that themselves.
         if value.device.type == "cuda":
             self._host = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
             self._host.copy_(value, non_blocking=True)
@@ -72,10 +73,6 @@ class _JaxCopy(DeviceCopy):
 
     def result(self) -> Any:
         return sys.modules["numpy"].asarray(self._value)
-
-
-def _is_local(value: Any) -> bool:
-    return all(device.platform == "cpu" for device in value.devices())
 
 
 class NotANumber(Exception):

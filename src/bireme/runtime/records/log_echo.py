@@ -1,16 +1,17 @@
-"""How do records travel in the log of a pod: as lines with a mark, which whoever shows the log leaves out.
+"""Carries records in the log of a pod: as lines with a mark, which are left out where the log is shown.
 
     ::bireme:: {"rank": 0, "attempt": 1, "start": 0, "role": "", "points": [[120, 1.7e9, {"loss": 0.3}]]}
 
 A log is what everyone who may look at a job can read, while its pods run and after they ended, without a
 server and without a volume. Scalars, texts and parameters travel so; histograms and images are too large.
 
-Whoever prints to that log can print such a line too, so the reader takes it for hostile: each name has a
-pattern, each number bounds, and what is beyond them is left out.
+Any program that prints to that log can print such a line too, so the reader takes it for hostile: each name
+has a pattern, each number bounds, and what is beyond them is left out.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -41,13 +42,13 @@ _PREFIX = re.compile(r"^\[[\d,]+\]<std(?:out|err)>:\s*$")
 
 
 class Reporter(NamedTuple):
-    """By whom something was reported, and after how many starts within its attempt."""
+    """The rank that reported something, and how often it was started before within its attempt."""
 
     rank: int
     attempt: int
     start: int
     role: str = ""
-    """Of one that does not train, such as an evaluator: its rank is counted among its like."""
+    """Of a process that does not train, such as an evaluator: its rank is counted within its role."""
 
 
 def lines(who: Reporter, records: Iterable[Record]) -> Iterator[str]:
@@ -67,7 +68,7 @@ def lines(who: Reporter, records: Iterable[Record]) -> Iterator[str]:
 
 
 def taken_apart(line: str) -> Tuple[str, str]:
-    """What a program printed itself, and what was echoed behind it; each may be empty.
+    """What a program printed itself, and what was echoed after it; each may be empty.
 
     A mark may come after the beginning of a line that the program has not ended, such as a progress bar, and
     after the prefix of a launcher. A program that prints the mark itself keeps its line.
@@ -79,7 +80,7 @@ def taken_apart(line: str) -> Tuple[str, str]:
 
 
 def read(echoed: str) -> Optional[Tuple[Reporter, List[Record]]]:
-    """The records of a line; None for what is none of ours, or of another version.
+    """The records of a line; None for a line that is not ours, or of another version.
 
     Single records that are out of bounds are left out.
     """
@@ -88,8 +89,10 @@ def read(echoed: str) -> Optional[Tuple[Reporter, List[Record]]]:
     try:
         found = json.loads(echoed)
         rank, attempt, start = (_whole(found[name], _LARGEST_RANK) for name in ("rank", "attempt", "start"))
-        who = Reporter(rank, attempt, start, _role(found["role"]))
-        return who, [*_records(found)]
+        role = found["role"]
+        if role != "" and not (isinstance(role, str) and _ROLE.fullmatch(role)):
+            return None
+        return Reporter(rank, attempt, start, str(role)), [*_records(found)]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -120,16 +123,11 @@ def _written(record: Record) -> Iterator[Tuple[str, str]]:
 
 def _records(found: Any) -> Iterator[Record]:  # Any: what JSON holds
     for key, read in (("points", _scalars), ("texts", _text), ("params", _params)):
-        for one in _listed(found.get(key, [])):
-            try:
-                yield read(*_listed(one))
-            except (
-                ValueError,
-                TypeError,
-                AttributeError,
-                OverflowError,
-            ):  # OverflowError: an integer that no float can hold
-                continue
+        for fields in _listed(found.get(key, [])):
+            # A record that is out of bounds must not cost the others on its line. OverflowError: an integer
+            # that no float can hold.
+            with contextlib.suppress(ValueError, TypeError, AttributeError, OverflowError):
+                yield read(*_listed(fields))
 
 
 def _scalars(step: Any, time: Any, values: Any) -> Record:
@@ -148,12 +146,6 @@ def _params(time: Any, values: Any) -> Record:
     if not kept:
         raise ValueError
     return Params(_time(time), kept)
-
-
-def _role(given: Any) -> str:
-    if given != "" and not (isinstance(given, str) and _ROLE.fullmatch(given)):
-        raise ValueError
-    return str(given)
 
 
 def _named(values: Any) -> List[Tuple[str, Any]]:
@@ -193,4 +185,4 @@ def _is_shallow(value: Any, levels: int) -> bool:
         value = list(value.values())
     if not isinstance(value, list):
         return True
-    return levels > 0 and all(_is_shallow(one, levels - 1) for one in value)
+    return levels > 0 and all(_is_shallow(inner, levels - 1) for inner in value)

@@ -1,4 +1,4 @@
-"""How does an image become a PNG: from ready bytes, nested lists, arrays or tensors."""
+"""Encodes an image as a PNG: from PNG bytes, nested lists, arrays or tensors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,24 @@ _QUICK = 1
 
 
 def encoded(data: Any) -> Picture:
-    """Returns PNG bytes, width and height; raises ValueError for what is no image.
+    """Returns PNG bytes, width and height; raises ValueError for what is not an image.
 
     The shape is height x width, with 1, 3 or 4 channels last, or first as torch has them. Whole numbers are
     0 to 255, other numbers 0 to 1; what is beyond is cut.
     """
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return _ready(bytes(data))
-    pixels, shape = _pixels(data)
+        png = bytes(data)
+        if not png.startswith(_SIGNATURE) or len(png) < 33:
+            raise ValueError("these bytes are not a PNG")
+        width, height = struct.unpack_from(">II", png, 16)
+        return png, width, height
+    numpy: Any = sys.modules.get("numpy")
+    if hasattr(data, "detach"):
+        pixels, shape = _of_torch(data.detach().to("cpu"))
+    elif numpy is not None and hasattr(data, "__array__"):
+        pixels, shape = _of_numpy(numpy, numpy.asarray(data))
+    else:
+        pixels, shape = _of_lists(data)
     height, width, channels = shape
     if channels not in _COLOUR_TYPES or not (height and width):
         raise ValueError(f"an image is height x width, or has 1, 3 or 4 channels; this is {list(shape)}")
@@ -34,24 +44,8 @@ def encoded(data: Any) -> Picture:
     return _SIGNATURE + b"".join(chunks), width, height
 
 
-def _ready(png: bytes) -> Picture:
-    if not png.startswith(_SIGNATURE) or len(png) < 33:
-        raise ValueError("these bytes are no PNG")
-    width, height = struct.unpack_from(">II", png, 16)
-    return png, width, height
-
-
 def _chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-def _pixels(data: Any) -> Tuple[bytes, Tuple[int, int, int]]:
-    if hasattr(data, "detach"):
-        return _of_torch(data.detach().to("cpu"))
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and hasattr(data, "__array__"):
-        return _of_numpy(numpy, numpy.asarray(data))
-    return _of_lists(data)
 
 
 def _of_torch(data: Any) -> Tuple[bytes, Tuple[int, int, int]]:
@@ -65,15 +59,11 @@ def _of_torch(data: Any) -> Tuple[bytes, Tuple[int, int, int]]:
 def _of_numpy(numpy: Any, data: Any) -> Tuple[bytes, Tuple[int, int, int]]:
     shape, first = _shape(data.shape)
     data = data.transpose(1, 2, 0) if first else data
-    if data.dtype.kind not in "uib":
+    if data.dtype.kind == "b":
+        data = data.astype("uint8") * 255
+    elif data.dtype.kind not in "ui":
         data = numpy.nan_to_num((data.astype("float64") * 255).round())
-    return data.clip(0, 255).astype("uint8").tobytes() if data.dtype.kind != "b" else _of_booleans(
-        data
-    ), shape
-
-
-def _of_booleans(data: Any) -> bytes:
-    return bytes((data.astype("uint8") * 255).tobytes())
+    return data.clip(0, 255).astype("uint8").tobytes(), shape
 
 
 def _of_lists(data: Any) -> Tuple[bytes, Tuple[int, int, int]]:

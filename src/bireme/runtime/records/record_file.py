@@ -1,4 +1,4 @@
-"""Where do records go: a file that this process alone holds, with room reserved before it is written to.
+"""The file into which one process writes its records, with room reserved before it is written to.
 
 The file is mapped into memory, and what is put there is the kernel's at once: it outlives a kill -9 of the
 process without any flush. A mapped page for which the disk has no room would kill the process with SIGBUS, so
@@ -52,15 +52,16 @@ class RecordFile:
         end = begin + len(payload)
         held = self._map
         if end > self._limit or held is None:
-            self._put_elsewhere(payload)
+            self._put_beyond(payload)
             return
         held[begin:end] = payload
-        # The length comes last: it says that everything before it is there.
+        # The payload first, the length last: a reader, or the next writer after a kill, takes a length for
+        # the promise that the payload is whole.
         FRAME.pack_into(held, at, zlib.crc32(payload), len(payload))
         self._at = (end + 7) & -8
 
     def is_removed(self) -> bool:
-        """Whether somebody has removed the file, so that nobody will ever read what is put there."""
+        """Whether the file was removed, so that nothing will ever read what is put there."""
         return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
@@ -76,34 +77,32 @@ class RecordFile:
         self._unmap()
         os.close(self._fd)
 
-    def _put_elsewhere(self, payload: bytes) -> None:
+    def _put_beyond(self, payload: bytes) -> None:
+        """Puts a record for which the mapped part has no room: maps the next part, or writes it."""
         if len(payload) > LARGEST:
             raise OSError(errno.EFBIG, "the record is too large")
         if self._can_map:
-            self._move(FRAME.size + len(payload) + ALIGNMENT)
-        if self._map is not None:
-            self.put(payload)
-            return
+            place = self._base + self._at
+            base = place - place % _PAGE
+            length = max(self._chunk, place - base + FRAME.size + len(payload) + ALIGNMENT)
+            length += -length % _PAGE
+            # Reserved before it is mapped, and mapped before the old part is given up: whatever fails here,
+            # what was put stays where it is, and the next try begins from the same state.
+            _reserve(self._fd, base, length)
+            try:
+                held = mmap.mmap(self._fd, length, offset=base)
+            except OSError:
+                self._can_map = False
+            else:
+                self._unmap()
+                self._map, self._base, self._at, self._limit = held, base, place - base, length
+                self._chunk = min(2 * self._chunk, _LARGEST_CHUNK)
+                self.put(payload)
+                return
         frame = FRAME.pack(zlib.crc32(payload), len(payload)) + payload
         if os.pwrite(self._fd, frame, self._base + self._at) < len(frame):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._at += len(frame) + -len(frame) % ALIGNMENT
-
-    def _move(self, room: int) -> None:
-        """Maps the part of the file that begins here, with at least so much room."""
-        place = self._base + self._at
-        base = place - place % _PAGE
-        length = max(self._chunk, place - base + room)
-        length += -length % _PAGE
-        _reserve(self._fd, base, length)
-        try:
-            held = mmap.mmap(self._fd, length, offset=base)
-        except OSError:
-            self._can_map = False
-            return
-        self._unmap()
-        self._map, self._base, self._at, self._limit = held, base, place - base, length
-        self._chunk = min(2 * self._chunk, _LARGEST_CHUNK)
 
     def _unmap(self) -> None:
         if self._map is not None:
@@ -112,7 +111,7 @@ class RecordFile:
 
 
 def _held(folder: str, rank: int, attempt: int) -> Tuple[str, int]:
-    """Opens the first file of this rank and attempt that no living process has."""
+    """Opens the first file of this rank and attempt that no living process holds."""
     for number in range(_MOST_HOLDERS):
         path = os.path.join(folder, file_name(rank, attempt, number))
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -127,7 +126,7 @@ def _held(folder: str, rank: int, attempt: int) -> Tuple[str, int]:
 
 
 def _end_of_good(fd: int) -> int:
-    """Cuts off what a kill or a power cut left half written, and returns where to go on."""
+    """Cuts off what a kill or a power cut left half written, and returns where to continue."""
     end = len(MAGIC)
     if os.pread(fd, end, 0) == MAGIC:
         for _, after in frames(fd, end):

@@ -1,4 +1,4 @@
-"""What is in a file of records, byte by byte.
+"""The format of a file of records, byte by byte.
 
 A file is `MAGIC` and then frames, each at a multiple of eight bytes: the checksum of the payload (crc32), its
 length, the payload. A writer puts the length last, in one store: it is the commit, and a length of 0 is the
@@ -6,7 +6,7 @@ end of what was written. Numbers are little-endian. A payload begins with its ki
 not know are skipped, so that a later version can add some.
 
 Scalars name their values by number. A number is given its name once, before it is used, and means nothing any
-more after an `Opened`: whoever opens a file again need not know what was in it.
+more after a `FileOpened`: a process that opens a file again need not know what was in it.
 
 Records are named tuples: as dataclasses they would cost the start of every script some milliseconds.
 """
@@ -163,9 +163,7 @@ class RecordDecoder:
         """Returns None for what only the decoder needs, and for what it does not know."""
         try:
             kind, count = _HEAD.unpack_from(payload)
-            if kind == _SCALARS:
-                return self._scalars(payload, count)
-            return self._other(kind, count, payload)
+            return self._scalars(payload, count) if kind == _SCALARS else self._other(kind, count, payload)
         except (struct.error, ValueError, RecursionError):  # the checksum is right: it is another version's
             return None
 
@@ -195,39 +193,31 @@ class RecordDecoder:
             return None
         if kind == _PARAMS:
             (when,) = struct.unpack_from("<d", payload, at)
-            return Params(when, _given(_text(payload[at + 8 :])))
+            values = json.loads(_text(payload[at + 8 :]))
+            # Too deeply nested, they could not be shown: the reader's recursion has a limit, too.
+            if not isinstance(values, dict) or _is_deeper(values, _MOST_LEVELS):
+                raise ValueError
+            return Params(when, values)
         if kind not in (_TEXT, _IMAGE, _HISTOGRAM):
             return None
         step, when = _STEP_AND_TIME.unpack_from(payload, at)
         at += _STEP_AND_TIME.size
-        return _of_name(kind, (step, when, _text(payload[at : at + length])), payload[at + length :])
-
-
-def _of_name(kind: int, common: Tuple[int, float, str], rest: bytes) -> Record:
-    if kind == _TEXT:
-        return Text(*common, _text(rest))
-    if kind == _IMAGE:
-        width, height = struct.unpack_from("<II", rest)
-        return Image(*common, png=rest[8:], width=width, height=height)
-    (count,) = struct.unpack_from("<I", rest)
-    numbers = struct.unpack_from(f"<{count}Q{count + 1}d", rest, 4)
-    return Histogram(*common, counts=numbers[:count], edges=numbers[count:])
-
-
-def _given(text: str) -> Dict[str, object]:
-    values = json.loads(text)
-    if not isinstance(values, dict):
-        raise ValueError("parameters have names")
-    if _is_deeper(values, _MOST_LEVELS):
-        raise ValueError("they are nested too deeply to be shown")
-    return values
+        name, rest = _text(payload[at : at + length]), payload[at + length :]
+        if kind == _TEXT:
+            return Text(step, when, name, _text(rest))
+        if kind == _IMAGE:
+            width, height = struct.unpack_from("<II", rest)
+            return Image(step, when, name, rest[8:], width, height)
+        (count,) = struct.unpack_from("<I", rest)
+        numbers = struct.unpack_from(f"<{count}Q{count + 1}d", rest, 4)
+        return Histogram(step, when, name, numbers[:count], numbers[count:])
 
 
 def _is_deeper(value: object, levels: int) -> bool:
     if not isinstance(value, (dict, list)):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
 def _named(kind: int, record: Union[Histogram, Image, Text]) -> bytes:

@@ -1,4 +1,4 @@
-"""What has been reported: the records of a file, as far as they are whole, and later what came since."""
+"""Reads the records of a file as far as they are whole, and later what came since."""
 
 from __future__ import annotations
 
@@ -76,38 +76,32 @@ class RecordReader:
     def each(self) -> Iterator[Record]:
         """Yields the same, without holding them all in memory."""
         try:
-            # A pipe in the place of the file must not hold us until somebody writes to it.
+            # A pipe under the file's name must not block us until something is written to it.
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
                 return
-            self._start_anew_in_another(fd)
-            yield from self._records(fd)
+            if self._file != (found.st_dev, found.st_ino):
+                # The file was removed and made again: it is read from its beginning.
+                self._file = (found.st_dev, found.st_ino)
+                self._offset, self._decoder = 0, RecordDecoder()
+            if self._offset == 0:
+                if os.pread(fd, len(MAGIC), 0) != MAGIC:
+                    return
+                self._offset = len(MAGIC)
+            for payload, end in frames(fd, self._offset):
+                # Before it is handed out: the caller may stop here, and must not get it again.
+                self._offset = end
+                if self._leaves_out_large and is_large(payload):
+                    continue
+                record = self._decoder.decode(payload)
+                if record is not None:
+                    yield record
         finally:
             os.close(fd)
-
-    def _start_anew_in_another(self, fd: int) -> None:
-        """Somebody may have removed the file; the next one of its name begins at the beginning."""
-        found = os.fstat(fd)
-        if self._file != (found.st_dev, found.st_ino):
-            self._file = (found.st_dev, found.st_ino)
-            self._offset = 0
-            self._decoder = RecordDecoder()
-
-    def _records(self, fd: int) -> Iterator[Record]:
-        if self._offset == 0:
-            if os.pread(fd, len(MAGIC), 0) != MAGIC:
-                return
-            self._offset = len(MAGIC)
-        for payload, end in frames(fd, self._offset):
-            self._offset = end
-            if self._leaves_out_large and is_large(payload):
-                continue
-            record = self._decoder.decode(payload)
-            if record is not None:
-                yield record
 
 
 def frames(fd: int, offset: int) -> Iterator[Tuple[bytes, int]]:
@@ -148,7 +142,14 @@ def last_step(path: str) -> int:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return -1
-        end = _end_of_content(fd)
+        # Where the last byte is that is not zero: a writer reserves room ahead.
+        end = os.fstat(fd).st_size
+        while end > 0:
+            block = max(0, end - _BLOCK)
+            if content := os.pread(fd, end - block, block).rstrip(b"\0"):
+                end = block + len(content)
+                break
+            end = block
         begin = max(len(MAGIC), end - _TAIL)
         begin -= begin % ALIGNMENT
         found = max(_steps(os.pread(fd, end - begin + _TAIL, begin)), default=-1)
@@ -157,18 +158,6 @@ def last_step(path: str) -> int:
         return -1
     finally:
         os.close(fd)
-
-
-def _end_of_content(fd: int) -> int:
-    """Where the last byte is that is not zero: room for more is made ahead."""
-    end = os.fstat(fd).st_size
-    while end > 0:
-        begin = max(0, end - _BLOCK)
-        content = os.pread(fd, end - begin, begin).rstrip(b"\0")
-        if content:
-            return begin + len(content)
-        end = begin
-    return 0
 
 
 def _steps(data: bytes) -> Iterator[int]:
@@ -209,7 +198,7 @@ def _last_step_before(fd: int, end: int) -> int:
 
 
 def _likely(data: bytes, limit: int) -> Iterator[int]:
-    """Where in a piece of a file the payload of scalars seems to begin: looked for as quickly as can be."""
+    """Where in a piece of a file the payload of scalars seems to begin; quick, because the piece is large."""
     at = data.find(SCALARS_BEGIN, FRAME.size)
     while 0 <= at < limit + FRAME.size:
         if at % ALIGNMENT == 0 and at + ALIGNMENT <= len(data):

@@ -1,4 +1,4 @@
-"""How does a training script report: a record in a few microseconds, kept whatever happens to the process.
+"""Records what a training script reports: in a few microseconds, and safe from a kill of the process.
 
 Nothing here raises into the training or waits for a disk. What cannot be kept is said once and counted.
 """
@@ -41,7 +41,7 @@ _hooked = False
 
 
 class Recorder:
-    """Writes what one rank reports; it may be used by several threads, and goes on in forked processes.
+    """Writes what one rank reports; several threads may use it, and forked processes.
 
     When `scalars` returns, plain numbers outlive a kill -9. Numbers that an accelerator has not computed yet
     are recorded, in their order, by the first call after they were copied, or by `close`.
@@ -76,7 +76,11 @@ class Recorder:
         self._names: Dict[str, int] = {}
         self._forms: Dict[Tuple[object, ...], ScalarsLayout] = {}
         self._told: Set[str] = set()
-        _watch_forks(self)
+        global _hooked
+        _living.add(self)
+        if not _hooked:
+            _hooked = True
+            os.register_at_fork(after_in_child=_after_fork)
 
     def scalars(self, step: int, values: Mapping[str, Any]) -> None:
         """Records numbers of a step: Python's own, numpy's, and tensors that hold one number."""
@@ -109,7 +113,7 @@ class Recorder:
         self._guarded(lambda: self._when_copied(str(name), values, count))
 
     def image(self, step: int, name: str, data: Any) -> None:
-        """Records an image; `pictures.encoded` says which."""
+        """Records an image; `png.encoded` says which."""
         from . import png  # here, as above
 
         now = self._clock()
@@ -130,12 +134,30 @@ class Recorder:
         self._guarded(lambda: self._keep(Params(now, {str(key): value for key, value in values.items()})))
 
     def look_after(self) -> None:
-        """Begins a new file if somebody has removed the old one; to be called now and then."""
-        self._guarded(self._renew)
+        """Begins a new file if the old one was removed; to be called now and then."""
+
+        def renew() -> None:
+            if self._space is None or not self._space.is_removed():
+                return
+            removed, self._space = self._space, None
+            self._forget_names()
+            removed.abandon()
+            self._say(f"what was reported is lost: {self._folder} was removed; it is made again")
+
+        self._guarded(renew)
 
     def close(self) -> None:
         """Waits for numbers that are still being computed, and ends the file."""
-        self._guarded(self._end)
+
+        def end() -> None:
+            self._settle(wait=True)
+            self._closed = True
+            space = self._space or self._resting
+            self._space = self._resting = None
+            if space is not None:
+                space.close()
+
+        self._guarded(end)
         _living.discard(self)
 
     def _put_quickly(self, form: ScalarsLayout, step: int, values: Mapping[str, Any]) -> bool:
@@ -153,11 +175,15 @@ class Recorder:
         finally:
             self._busy = False
         if self._later:
-            self._guarded(_nothing)
+            self._guarded(lambda: None)  # what a signal's handler reported meanwhile
         return True
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Does it now, or right after what this very thread is doing; says what goes wrong."""
+        """Does it now, or right after what this very thread is doing, and says what went wrong.
+
+        The lock keeps threads apart. It is no help against a signal's handler, which runs in the thread that
+        holds it: hence `_busy`, and the queue.
+        """
         with self._lock:
             if self._busy:
                 self._later.append(work)
@@ -193,12 +219,12 @@ class Recorder:
         self._put_scalars(at, now, plain)
         if copies:
             names = tuple(copies)
-            self._await(tuple(copies.values()), lambda *found: self._copied(at, now, names, found))
 
-    def _copied(self, step: int, now: float, names: Tuple[str, ...], found: Tuple[Any, ...]) -> None:
-        self._put_scalars(
-            step, now, {name: framework_values.number(value) for name, value in zip(names, found)}
-        )
+            def copied(*found: Any) -> None:
+                numbers = map(framework_values.number, found)
+                self._put_scalars(at, now, dict(zip(names, numbers)))
+
+            self._await(tuple(copies.values()), copied)
 
     def _when_copied(self, name: str, value: Any, then: Callable[[Any], None]) -> None:
         def named(value: Any) -> None:
@@ -222,7 +248,7 @@ class Recorder:
         self._settle()
 
     def _settle(self, wait: bool = False) -> None:
-        """Records what was copied meanwhile, in order; later ones wait for the first."""
+        """Records what was copied meanwhile, in order: a value that is ready waits for those before it."""
         while self._copies:
             copies, then = self._copies[0]
             try:
@@ -245,23 +271,21 @@ class Recorder:
                 self._say(f"{name} is {value} at step {step}")
 
         def put(space: RecordFile) -> None:
-            form = self._form(space, tuple(values))
+            names = tuple(values)
+            form = self._forms.get(names)
+            if form is None:
+                if len(self._forms) >= _MOST_FORMS:
+                    self._forms.clear()
+                form = self._forms[names] = ScalarsLayout([self._number(space, str(name)) for name in names])
             space.put(form.pack(form.head, step, now, *values.values()))
 
         self._put(put)
-
-    def _form(self, space: RecordFile, names: Tuple[object, ...]) -> ScalarsLayout:
-        form = self._forms.get(names)
-        if form is None:
-            if len(self._forms) >= _MOST_FORMS:
-                self._forms.clear()
-            form = self._forms[names] = ScalarsLayout([self._number(space, str(name)) for name in names])
-        return form
 
     def _number(self, space: RecordFile, name: str) -> int:
         number = self._names.get(name)
         if number is None:
             number = len(self._names)
+            # In the file first: a number whose name could not be written must not be used.
             space.put(encode_name(number, name))
             self._names[name] = number
         return number
@@ -285,7 +309,7 @@ class Recorder:
     def _opened(self) -> Optional[RecordFile]:
         """The file, opened or tried again; None while there is none."""
         if self._closed:
-            self._say("what is reported after the run was closed is not kept")
+            self._say("what is reported after the run was closed is not recorded")
         if self._space is not None or self._closed:
             return self._space
         # A clock that was set back must not put this off for longer.
@@ -302,37 +326,19 @@ class Recorder:
         return self._space
 
     def _lost(self, error: OSError) -> None:
-        """Goes on without the file for a while. Names that were given in it are not known any more."""
+        """Does without the file for a while, and gives the names anew afterwards."""
         self.dropped += 1
         self._resting, self._space = self._space or self._resting, None
-        self._names.clear()
-        self._forms.clear()
+        self._forget_names()
         self._retry_at = self._clock() + RETRY_AFTER
         why = error.strerror or str(error)
         self._say(
-            f"what is reported cannot be kept in {self._folder}: {why}; training goes on", about=self._folder
+            f"what is reported cannot be kept in {self._folder}: {why}; training continues",
+            about=self._folder,
         )
 
-    def _renew(self) -> None:
-        space = self._space
-        if space is None or not space.is_removed():
-            return
-        self._space = None
-        self._names.clear()
-        self._forms.clear()
-        space.abandon()
-        self._say(f"what was reported is gone: {self._folder} was removed; it is made again")
-
-    def _end(self) -> None:
-        self._settle(wait=True)
-        self._closed = True
-        space = self._space or self._resting
-        self._space = self._resting = None
-        if space is not None:
-            space.close()
-
     def _forked(self) -> None:
-        """Begins anew in a child: the file is its parent's, and another thread may have held the lock."""
+        """Starts over in a forked child: the file is its parent's, and a thread may have held the lock."""
         for space in (self._space, self._resting):
             if space is not None:
                 with contextlib.suppress(OSError, BufferError):
@@ -341,6 +347,10 @@ class Recorder:
         self._lock, self._busy = threading.RLock(), False
         self._later.clear()
         self._copies.clear()
+        self._forget_names()
+
+    def _forget_names(self) -> None:
+        """Another file, or a file that is opened again, does not have the names of this one."""
         self._names.clear()
         self._forms.clear()
 
@@ -352,7 +362,7 @@ class Recorder:
         try:
             self._tell(sentence)
         except Exception:
-            return  # there is nobody to tell it to
+            return  # nothing is left to tell it with
 
 
 def _whole(step: object) -> int:
@@ -369,18 +379,6 @@ def _whole(step: object) -> int:
 
 def _sentence(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
-
-
-def _nothing() -> None:
-    """For a turn in which only what waits is done."""
-
-
-def _watch_forks(recorder: Recorder) -> None:
-    global _hooked
-    _living.add(recorder)
-    if not _hooked:
-        _hooked = True
-        os.register_at_fork(after_in_child=_after_fork)
 
 
 def _after_fork() -> None:

@@ -1,4 +1,4 @@
-"""How few points still tell the story of a run, however long it takes. Pure.
+"""Chooses few points that still show the course of a run, however long it takes. Pure.
 
 What goes through a log must not fill it. The longer a run, the longer the pauses between two portions and the
 fewer bytes in one: a day of training is a few megabytes, whatever is reported, and a curve keeps its shape.
@@ -57,10 +57,12 @@ class Thinned:
 
     def points(self, room: int) -> List[Scalars]:
         """As many as fit into so many bytes, and at least one of each kind; in the order of their times."""
-        once = sum(_size(names) for names in self._kinds) or 1
+        # About how many bytes a point of each kind takes in a line.
+        once = sum(30 + sum(len(name) + 26 for name in names) for names in self._kinds) or 1
         most = max(1, room // once)
         return sorted(
-            (point for kind in self._kinds.values() for point in kind.spread(most)), key=lambda one: one.time
+            (point for kind in self._kinds.values() for point in kind.spread(most)),
+            key=lambda point: point.time,
         )
 
     def texts(self) -> Iterator[Text]:
@@ -94,8 +96,3 @@ class _Kind:
         count = len(points)
         chosen = range(count) if count <= most else [(n + 1) * count // most - 1 for n in range(most)]
         return (points[index] for index in chosen)
-
-
-def _size(names: Tuple[str, ...]) -> int:
-    """About how many bytes a point of these names takes in a line."""
-    return 30 + sum(len(name) + 26 for name in names)
