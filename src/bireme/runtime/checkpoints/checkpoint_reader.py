@@ -1,4 +1,4 @@
-"""Is a checkpoint whole, and what is in it: nothing is handed out before its checksums are verified."""
+"""Reads checkpoints: nothing is handed out before its checksums are verified."""
 
 from __future__ import annotations
 
@@ -79,27 +79,30 @@ def found(shelf: Shelf, name: str) -> Tuple[Found, Head | None]:
     """What can be said of a checkpoint by its head and sizes alone."""
     bad = Found(name, checkpoint_format.step_of(name) or 0, {}, is_good=False)
     try:
-        one = stated(shelf, name)
+        stands = stated(shelf, name)
         # From here on it is known whose it is, also if it turns out to be torn.
-        bad = bad._replace(run=one.run)
-        _expect_files(shelf, name, one)
+        bad = bad._replace(run=stands.run)
+        _expect_files(shelf, name, stands)
     except Torn as torn:
         return bad._replace(why_not=str(torn), is_torn=True), None
     except Unreadable as error:
         return bad._replace(why_not=str(error)), None
-    return Found(name, one.step, one.metrics, one.time, one.size, one.world_size, one.run), one
+    good = Found(name, stands.step, stands.metrics, stands.time, stands.size, stands.world_size, stands.run)
+    return good, stands
 
 
 def newest_first(shelf: Shelf) -> List[Tuple[Found, Head | None]]:
     """All checkpoints; torn ones are put where their step belongs."""
-    both = [found(shelf, name) for name in shelf.names()]
-    good = sorted(
-        (one for one in both if one[1]), key=lambda one: one[1].serial if one[1] else 0, reverse=True
+    all_found = [found(shelf, name) for name in shelf.names()]
+    ordered = sorted(
+        (pair for pair in all_found if pair[1]),
+        key=lambda pair: pair[1].serial if pair[1] else 0,
+        reverse=True,
     )
-    for torn in sorted((one for one in both if not one[1]), key=lambda one: one[0].step):
-        place = next((at for at, one in enumerate(good) if one[0].step <= torn[0].step), len(good))
-        good.insert(place, torn)
-    return good
+    for torn in sorted((pair for pair in all_found if not pair[1]), key=lambda pair: pair[0].step):
+        at = next((at for at, (good, _) in enumerate(ordered) if good.step <= torn[0].step), len(ordered))
+        ordered.insert(at, torn)
+    return ordered
 
 
 def _verified(shelf: Shelf, name: str, of: Sheet, into: Any) -> Iterator[None]:
@@ -110,24 +113,18 @@ def _verified(shelf: Shelf, name: str, of: Sheet, into: Any) -> Iterator[None]:
     with contextlib.closing(shelf.open(name, file)) as source:
         for (begin, end), crc in zip(checkpoint_format.blocks(of.size, of.block), of.crcs):
             view = into[begin:end] if spare is None else spare[: end - begin]
-            if _fill(source, view, file) != end - begin:
-                raise Torn(f"{file} is cut short at byte {begin}")
+            done = 0
+            while done < len(view):
+                try:
+                    got = source.readinto(view[done:])
+                except OSError as error:
+                    raise Unreadable(f"{file} cannot be read: {error.strerror}") from error
+                if not got:
+                    raise Torn(f"{file} is cut short at byte {begin}")
+                done += got
             if zlib.crc32(view) != crc:
                 raise Torn(f"{file} has a wrong checksum between bytes {begin} and {end}")
             yield
-
-
-def _fill(source: Any, view: memoryview, file: str) -> int:
-    done = 0
-    while done < len(view):
-        try:
-            got = source.readinto(view[done:])
-        except OSError as error:
-            raise Unreadable(f"{file} cannot be read: {error.strerror}") from error
-        if not got:
-            break
-        done += got
-    return done
 
 
 def _expect(shelf: Shelf, name: str, file: str, size: int) -> None:

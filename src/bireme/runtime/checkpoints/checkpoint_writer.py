@@ -1,8 +1,8 @@
-"""How do ranks write one checkpoint together: each its own files, and rank 0 makes it visible at the end.
+"""Writes one checkpoint with all ranks: each its own files, and rank 0 makes it visible at the end.
 
-Rank 0 opens a place for the step, which no process before it can have known: its name has a nonce. The others
-look for it, write into it and stay until it has become a checkpoint, so that nobody takes for its own what an
-earlier life of it left behind.
+Rank 0 opens a staging area for the step, which no process before it can have known: its name has a nonce. The
+others look for it, write into it and stay until it has become a checkpoint, so that no rank takes for its own
+what an earlier life of it left behind.
 """
 
 from __future__ import annotations
@@ -145,10 +145,13 @@ class Writer:
         if self._cleared != session:
             self._store.clear(self._owner, session)
             self._cleared, self._saved = session, 0
-        place: StagingArea = self._store.begin(self._owner, session, load.step, os.urandom(8).hex())
+        area: StagingArea = self._store.begin(self._owner, session, load.step, os.urandom(8).hex())
         try:
-            signatures = {0: _put(place, 0, load)}
-            signatures.update(self._gather(place, load, ownership))
+            # The order is what makes a checkpoint whole or absent: own files, those of all others, then the
+            # right to write is confirmed once more (it may have been lost while ranks were waited for),
+            # and last the head, with which the area becomes a checkpoint.
+            signatures = {0: _put(area, 0, load)}
+            signatures.update(self._gather(area, load, ownership))
             if len(signatures) == self._owner.world_size:
                 # Before there is a newer one: a life after this must not take it for what rank 0 restores.
                 self._meeting.forget()
@@ -161,25 +164,25 @@ class Writer:
                 self._owner.run,
                 self._owner.attempt,
                 self._owner.world_size,
-                place.nonce,
+                area.nonce,
                 load.metrics,
                 signatures,
             )
-            return place.commit(load.step, head.serial, checkpoint_format.write_head(head))
+            return area.commit(load.step, head.serial, checkpoint_format.write_head(head))
         except BaseException:
-            place.abandon()
+            area.abandon()
             raise
 
     def follow(self, load: Load) -> bool:
-        """Any other rank: writes into the place that rank 0 opened, until that has become a checkpoint.
+        """Any other rank: writes into the area that rank 0 opened, until that has become a checkpoint.
 
-        False if it has not, and nobody writes this step now.
+        False if it has not, and rank 0 does not write this step now.
         """
         rank = self._owner.rank
         self._awaited_since = self._divided = None
         for wait in pauses(self._store, self._patience.to_end):
-            place = self._opened(load.step)
-            if place is None:
+            area = self._opened(load.step)
+            if area is None:
                 if self._is_leaderless(wait):
                     # Its disk may have refused at once; then it has told so, and cannot tell us through it.
                     self._absent = {0}
@@ -187,23 +190,26 @@ class Writer:
                 continue
             self._absent = set()
             try:
-                _put(place, rank, load)
+                _put(area, rank, load)
             except FileNotFoundError:
-                if place.is_there():
+                if area.is_there():
                     raise
                 continue  # it was left over by an earlier life, and rank 0 has cleared it away
             except OSError as error:
                 is_full = error.errno in FULL
                 with contextlib.suppress(OSError):
                     if is_full:
-                        place.write(checkpoint_format.data_file(rank), [])  # leaves room to say so
-                    place.sign(FAILED.format(rank), str(error.strerror).encode())
+                        area.write(checkpoint_format.data_file(rank), [])  # leaves room to say so
+                    area.sign(FAILED.format(rank), str(error.strerror).encode())
                 # Rank 0 may make room, and begin anew.
-                if not is_full or self._is_over(place, load.step):
+                if not is_full or self._is_over(area, load.step):
                     raise
                 continue
-            if self._is_over(place, load.step):
-                return _was_committed(place)
+            if self._is_over(area, load.step):
+                try:
+                    return area.was_committed()
+                except OSError:
+                    return False  # it cannot be seen from here; rank 0 knows it in any case
         raise GivenUp(f"rank 0 did not finish it within {self._patience.to_end:.0f} s")
 
     def _confirm(self, ownership: Ownership) -> None:
@@ -222,13 +228,13 @@ class Writer:
             return None
         session = seen.mark.session
         if self._owner.launch and self._leader not in ("", session):
-            # Nobody says which attempt this is; so it goes with the rank 0 that it has begun with.
+            # Nothing says which attempt this is; so it goes with the rank 0 that it has begun with.
             raise GivenUp("rank 0 was started again, and this rank was not")
-        place: Optional[StagingArea] = self._store.find(self._owner, session, step)
-        if place is None or self._is_divided(seen):
+        area: Optional[StagingArea] = self._store.find(self._owner, session, step)
+        if area is None or self._is_divided(seen):
             return None
         self._leader = session
-        return place
+        return area
 
     def _is_divided(self, seen: Seen) -> bool:
         """Whether the mark is of a rank 0 that has restored something else; raises Divided if that one lives.
@@ -252,24 +258,25 @@ class Writer:
         since = self._awaited_since
         if since is None:
             return waited > self._patience.to_begin
+        # The loop waits too: from then on it is not kept for long.
         limit = self._patience.after_absence if self._absent else self._patience.when_awaited
         return min(waited, time.monotonic() - since) > limit or waited > self._patience.to_begin
 
-    def _is_over(self, place: StagingArea, step: int) -> bool:
-        """Waits until the place is gone: True if it became a checkpoint, or nobody writes this step now."""
+    def _is_over(self, area: StagingArea, step: int) -> bool:
+        """Waits until the area is gone: True if it became a checkpoint, or nobody writes this step now."""
         stillness = _Stillness()
         for _ in pauses(self._store, self._patience.to_end):
-            if not place.is_there():
+            if not area.is_there():
                 break
-            if self._is_failing() and self._is_dead(stillness, place):
+            if self._is_failing() and self._is_dead(stillness, area):
                 raise GivenUp("rank 0 does not go on with it")
-        if place.was_committed():
+        if area.was_committed():
             return True
         # Given up by rank 0, or a left-over that it has just cleared: then it opens a new one at once, or as
         # soon as it has removed an older checkpoint for it.
         return all(self._opened(step) is None for _ in pauses(self._store, self._patience.when_awaited))
 
-    def _gather(self, place: StagingArea, load: Load, ownership: Ownership) -> Dict[int, Signature]:
+    def _gather(self, area: StagingArea, load: Load, ownership: Ownership) -> Dict[int, Signature]:
         """The signatures of the others. One that does not turn up is left out, if it has no tensors."""
         signatures: Dict[int, Signature] = {}
         missing = set(range(1, self._owner.world_size))
@@ -277,63 +284,52 @@ class Writer:
         for waited in pauses(self._store, self._patience.to_end):
             if ownership.lost_to is not None:
                 raise GivenUp(LOST)
-            files = place.signed() if missing else {}
+            files = area.signed() if missing else {}
             for rank in sorted(missing):
                 if checkpoint_format.sheet_file(rank) in files:
-                    text = place.read(checkpoint_format.sheet_file(rank))
+                    text = area.read(checkpoint_format.sheet_file(rank))
                     signatures[rank] = Signature(
                         files[checkpoint_format.data_file(rank)], len(text), zlib.crc32(text)
                     )
                 elif FAILED.format(rank) in files:
-                    why = place.read(FAILED.format(rank)).decode(errors="replace")
+                    why = area.read(FAILED.format(rank)).decode(errors="replace")
                     kind = NoRoom if why in map(os.strerror, FULL) else GivenUp
                     raise kind(f"rank {rank} could not write: {why}")
             missing -= set(signatures)
-            if all(self._is_late(rank, files, waited) for rank in missing):
+            patience = self._patience
+            late = [
+                rank
+                for rank in missing
+                if checkpoint_format.data_file(rank) not in files
+                and waited > (patience.after_absence if rank in self._absent else patience.to_begin)
+            ]
+            if len(late) == len(missing):
                 break
-            if missing and self._is_failing() and self._is_dead(stillness, place):
-                # Not without them: who goes on from the one before computes the same numbers again.
+            if missing and self._is_failing() and self._is_dead(stillness, area):
+                # Not without them: a run that continues from the one before computes the same numbers again.
                 does = "does" if len(missing) == 1 else "do"
                 raise GivenUp(f"{_numbers(missing)} {does} not go on with it")
         self._absent = missing
         if missing:
-            self._miss(missing, load.is_sharded)
+            must = "every rank must call save, with a folder that all ranks share"
+            what = f"{_numbers(missing)} did not save: {must}"
+            if load.is_sharded:
+                raise GivenUp(what)  # pieces of tensors would be missing
+            lacks = "the random state and data position of these ranks"
+            self._tell(f"{what}; the checkpoint is kept without {lacks}")
         return signatures
 
     def _is_failing(self) -> bool:
         # A script without a `with` block has ended, well or not, when the interpreter waits for this thread.
         return self._has_failed or not threading.main_thread().is_alive()
 
-    def _is_dead(self, stillness: _Stillness, place: StagingArea) -> bool:
-        """Whether nobody has written anything for a while."""
+    def _is_dead(self, stillness: _Stillness, area: StagingArea) -> bool:
+        """Whether no rank has written anything for a while."""
         try:
-            files = place.signed()
+            files = area.signed()
         except FileNotFoundError:
             files = {}
         return stillness.seconds(files) > self._patience.when_awaited
-
-    def _is_late(self, rank: int, files: Dict[str, int], waited: float) -> bool:
-        if checkpoint_format.data_file(rank) in files:
-            return False
-        first = self._patience.to_begin
-        return waited > (self._patience.after_absence if rank in self._absent else first)
-
-    def _miss(self, missing: Set[int], is_sharded: bool) -> None:
-        ranks = _numbers(missing)
-        what = f"{ranks} did not save: every rank must call save, with a folder that all ranks share"
-        if is_sharded:
-            raise GivenUp(what)
-        self._tell(
-            f"{what}; the checkpoint is kept without the random state and data position of these ranks"
-        )
-
-
-def _was_committed(place: StagingArea) -> bool:
-    """Whether it became a checkpoint, as far as can be seen; rank 0 knows it in any case."""
-    try:
-        return place.was_committed()
-    except OSError:
-        return False
 
 
 def _numbers(ranks: Set[int]) -> str:
@@ -355,7 +351,7 @@ class _Stillness:
         return now - self._since
 
 
-def _put(place: StagingArea, rank: int, load: Load) -> Signature:
+def _put(area: StagingArea, rank: int, load: Load) -> Signature:
     """Writes a rank's two files; the sheet last, because it vouches for the other."""
     load.copied()
     crcs: List[int] = []
@@ -366,11 +362,11 @@ def _put(place: StagingArea, rank: int, load: Load) -> Signature:
             crcs.append(zlib.crc32(view[begin:end]))
             yield view[begin:end]
 
-    place.write(checkpoint_format.data_file(rank), blocks())
+    area.write(checkpoint_format.data_file(rank), blocks())
     parts = load.parts if rank == 0 else {}
     sheet = Sheet(
         rank, parts, load.own, load.arrays, load.chunks, load.size, checkpoint_format.BLOCK, tuple(crcs)
     )
     text = checkpoint_format.write_sheet(sheet)
-    place.sign(checkpoint_format.sheet_file(rank), text)
+    area.sign(checkpoint_format.sheet_file(rank), text)
     return checkpoint_format.sign(sheet, text)

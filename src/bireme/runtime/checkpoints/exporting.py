@@ -51,7 +51,15 @@ def export(torch: Any, source: str, target: str, part: str, is_forced: bool) -> 
         if is_forced:
             os.replace(partial, target)
         else:
-            _place(partial, target)
+            try:
+                os.link(partial, target)  # unlike a rename it never replaces what has come meanwhile
+            except FileExistsError:
+                refuse_existing(target, False)
+                raise
+            except OSError:
+                # A file system without links.
+                refuse_existing(target, False)
+                os.replace(partial, target)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(partial)
@@ -82,15 +90,3 @@ def chosen(there: Sequence[str], part: str) -> str:
     if part:
         raise Complaint(f"there is no part {part} in it, which has {listed}", "--part NAME")
     raise Complaint(f"it has no part named model, but {listed}", "--part NAME says which is meant")
-
-
-def _place(partial: str, target: str) -> None:
-    try:
-        os.link(partial, target)  # unlike a rename it never replaces what has come meanwhile
-    except FileExistsError:
-        refuse_existing(target, False)
-        raise
-    except OSError:
-        # A file system without links.
-        refuse_existing(target, False)
-        os.replace(partial, target)

@@ -58,7 +58,7 @@ def load(source: Union[str, os.PathLike[str]]) -> Loaded:
         raise Passing(f"the checkpoints in {shelf.where} cannot be read: {why}") from error
     of_step = "" if step is None else f" of step {step}"
     why = f": {problems[0]}" if problems else ""
-    there = ", ".join(str(one) for one in sorted(steps))
+    there = ", ".join(map(str, sorted(steps)))
     raise Complaint(
         f"there is no good checkpoint{of_step} in {shelf.where}{why}",
         f"the steps that are there: {there}" if there else "",
@@ -83,37 +83,30 @@ def _loaded(shelf: Shelf, found: Found, problems: List[str]) -> Optional[Loaded]
 
 
 def _found(text: str) -> Tuple[Shelf, Optional[int]]:
-    where, step = _split(text)
+    # PLACE@STEP, unless a folder has that very name.
+    match = None if os.path.isdir(text) else _AT_STEP.fullmatch(text)
+    where, step = (match.group(1), int(match.group(2))) if match else (text, None)
+    shelf: Shelf
     if "://" in where:
-        return _in_bucket(where, step)
+        parent, _, last = where.rstrip("/").rpartition("/")
+        of_name = checkpoint_format.step_of(last)
+        if of_name is None:
+            return locations.store(where).snapshot(), step
+        shelf = locations.store(parent).snapshot()
+        # Objects are stored under a name that no other save of the step has, and listed under the plain one.
+        return (_Single(shelf, last), step) if last in shelf.names() else (shelf, of_name)
     where = os.path.expanduser(where)
     if os.path.isdir(where):
         if os.path.exists(os.path.join(where, checkpoint_format.HEAD)):
             parent, name = os.path.split(os.path.abspath(where))
-            return _One(Folder(parent), name), step
+            return _Single(Folder(parent), name), step
         if not Folder(where).names():
             where = notes.checkpoints(where)  # a run's directory, perhaps
-        shelf: Shelf = locations.store(where).snapshot()
+        shelf = locations.store(where).snapshot()
         return shelf, step
     if os.sep in where:
         raise Complaint(f"there is no folder {where}", "give a job, a folder, or s3://bucket/prefix")
     return _found(_of_job(text))
-
-
-def _split(text: str) -> Tuple[str, Optional[int]]:
-    """Takes PLACE@STEP apart, unless a folder has that very name."""
-    match = None if os.path.isdir(text) else _AT_STEP.fullmatch(text)
-    return (match.group(1), int(match.group(2))) if match else (text, None)
-
-
-def _in_bucket(where: str, step: Optional[int]) -> Tuple[Shelf, Optional[int]]:
-    parent, _, last = where.rstrip("/").rpartition("/")
-    of_name = checkpoint_format.step_of(last)
-    if of_name is None:
-        return locations.store(where).snapshot(), step
-    shelf: Shelf = locations.store(parent).snapshot()
-    # Objects are stored under a name that no other save of the step has, and listed under the plain one.
-    return (_One(shelf, last), step) if last in shelf.names() else (shelf, of_name)
 
 
 def _of_job(text: str) -> str:
@@ -136,7 +129,7 @@ def _of_job(text: str) -> str:
     return str(where)
 
 
-class _One:
+class _Single:
     """A single checkpoint of a place, under whatever name it is stored there: it may have been copied."""
 
     def __init__(self, shelf: Shelf, stored: str) -> None:

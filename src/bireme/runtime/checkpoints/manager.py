@@ -68,7 +68,14 @@ class Checkpoints:
     def __init__(
         self, where: str, owner: Owner, keep: Keep, tell: Tell, patience: Optional[Patience] = None
     ) -> None:
-        _refuse_bad(keep)
+        if keep.mode not in ("min", "max"):
+            raise Complaint(f"keep.mode is {keep.mode!r}", "write min or max")
+        if keep.last < 1 or keep.best < 0:
+            raise Complaint(
+                f"keep.last is {keep.last} and keep.best is {keep.best}", "keep at least the last one"
+            )
+        if keep.best and not keep.metric:
+            raise Complaint(f"the best {keep.best} are to be kept, and by no metric", "write metric='loss'")
         self._store: Store = locations.store(where)
         self._where = where
         self._owner = owner
@@ -122,8 +129,17 @@ class Checkpoints:
         if self._division:
             raise Passing(self._division, "restart all ranks")
         captured = state_parts.capture(parts, own, self._owner.rank)
-        if not self._is_ours(step):
-            return
+        if self._owner.rank == 0:
+            try:
+                if self._ownership is not None and self._ownership.is_replaced():
+                    self._not_saved(step, LOST)
+                    return
+                if self._ownership is None or not self._ownership.is_held():
+                    self._take()
+            except OSError as error:
+                self._refused(step, error, 0)
+                return
+        # The copy goes into the memory that the save before it is written from.
         self.wait()
         load = self._copied(step, captured, metrics)
         # Not a daemon: an interpreter that ends finishes what it has begun to save.
@@ -169,28 +185,13 @@ class Checkpoints:
             self._thread = None
 
     def close(self, has_failed: bool = False) -> None:
-        """Waits, and gives the folder free. After a failure it waits for nobody who does nothing."""
+        """Waits, and gives the folder free. After a failure it waits for no rank that does nothing."""
         if has_failed:
             self._writer.fail()
         self.wait()
         if self._ownership is not None:
             self._ownership.release()
             self._ownership = None
-
-    def _is_ours(self, step: int) -> bool:
-        """Whether rank 0 may write; the first save finds out."""
-        if self._owner.rank != 0:
-            return True
-        try:
-            if self._ownership is not None and self._ownership.is_replaced():
-                self._not_saved(step, LOST)
-                return False
-            if self._ownership is None or not self._ownership.is_held():
-                self._take()
-        except OSError as error:
-            self._refused(step, error, 0)
-            return False
-        return True
 
     def _take(self) -> None:
         if self._ownership is not None:
@@ -203,14 +204,11 @@ class Checkpoints:
         except Complaint:
             self._before = None  # it is another's now
             raise
-        if not self._is_meant and self._before is None:
-            self._warn_of_a_new_beginning()
-
-    def _warn_of_a_new_beginning(self) -> None:
-        """Says that there is a checkpoint which nobody has asked for; a script may have forgotten it."""
-        assert self._ownership is not None
+        if self._is_meant or self._before is not None:
+            return
         good, _ = self._own(self._ownership.generation)
         if good:
+            # A script may have forgotten to ask for what is there.
             newest = max(good, key=lambda name: good[name].serial)
             self._tell(
                 f"{newest} of this run is there, and the script begins anew, because it never calls "
@@ -221,15 +219,15 @@ class Checkpoints:
         """The highest generation that the checkpoints tell of, should the mark have been lost."""
         both = checkpoint_reader.newest_first(self._store.snapshot())
         found = (checkpoint_format.generation(head.serial) for _, head in both if head is not None)
-        return max((one for one in found if one < MOST_OWNERS), default=0)
+        return max((number for number in found if number < MOST_OWNERS), default=0)
 
     def _copied(self, step: int, captured: state_parts.Captured, metrics: Mapping[str, float]) -> Load:
         taken = captured.taken
-        offsets, size = checkpoint_format.offsets([one.size for one in taken])
+        offsets, size = checkpoint_format.offsets([array.size for array in taken])
         buffer = self._memory.of(size, arrays.buffer_for(taken))
         copied = arrays.copy(taken, offsets, buffer)
         described = tuple(
-            Array(one.kind, one.dtype, one.shape, place, one.size) for one, place in zip(taken, offsets)
+            Array(array.kind, array.dtype, array.shape, at, array.size) for array, at in zip(taken, offsets)
         )
         numbers = {name: float(value) for name, value in metrics.items()}
         return Load(
@@ -255,6 +253,7 @@ class Checkpoints:
             self._lead(load, self._ownership)
             self._saves.worked(load.step)
             self.on_saved(load.step)
+            # Only now: until the new checkpoint is there, the older ones are all there is.
             self._retain(self._ownership.generation)
         except OSError as error:
             if self._ownership is not None and self._is_lost(self._ownership):
@@ -266,7 +265,7 @@ class Checkpoints:
         except Divided as error:
             self._division = str(error)
             self._tell(f"step {load.step} was not saved: {error}; the next save ends this rank")
-        except Exception as error:  # a thread's exception would end in nobody's hands
+        except Exception as error:  # of a thread, which nothing else would see
             self._not_saved(load.step, f"{type(error).__name__}: {error}")
 
     def _lead(self, load: Load, ownership: Ownership) -> None:
@@ -300,7 +299,13 @@ class Checkpoints:
         return False
 
     def _refused(self, step: int, error: OSError, size: int) -> None:
-        why = _failure(self._where, error, size)
+        room = ""
+        if error.errno in FULL and size:
+            free = 0
+            with contextlib.suppress(OSError):
+                free = shutil.disk_usage(self._where).free
+            room = f" ({size / 1e6:.3g} MB are needed, {free / 1e6:.3g} MB are free)"
+        why = f"{error.strerror or error}: {self._where}{room}"
         self._saves.failed(step, why)
         goes_on = "training goes on, and the next save, if there is one, tries again"
         self._tell(f"STEP {step} WAS NOT SAVED: {why}; {goes_on}")
@@ -340,7 +345,7 @@ class Checkpoints:
 def listed(where: str) -> Tuple[Found, ...]:
     """The checkpoints that are there, oldest first, judged by their heads and sizes."""
     return tuple(
-        one for one, _ in reversed(checkpoint_reader.newest_first(locations.store(where).snapshot()))
+        found for found, _ in reversed(checkpoint_reader.newest_first(locations.store(where).snapshot()))
     )
 
 
@@ -360,25 +365,3 @@ def verified(where: str) -> Tuple[Found, ...]:
             why = str(error)
         answer.append(found._replace(is_good=not why, why_not=why))
     return tuple(answer)
-
-
-def _failure(where: str, error: OSError, size: int) -> str:
-    """One sentence about what the disk said, with the numbers that matter."""
-    room = ""
-    if error.errno in FULL and size:
-        free = 0
-        with contextlib.suppress(OSError):
-            free = shutil.disk_usage(where).free
-        room = f" ({size / 1e6:.3g} MB are needed, {free / 1e6:.3g} MB are free)"
-    return f"{error.strerror or error}: {where}{room}"
-
-
-def _refuse_bad(keep: Keep) -> None:
-    if keep.mode not in ("min", "max"):
-        raise Complaint(f"keep.mode is {keep.mode!r}", "write min or max")
-    if keep.last < 1 or keep.best < 0:
-        raise Complaint(
-            f"keep.last is {keep.last} and keep.best is {keep.best}", "keep at least the last one"
-        )
-    if keep.best and not keep.metric:
-        raise Complaint(f"the best {keep.best} are to be kept, and by no metric", "write metric='loss'")

@@ -63,7 +63,7 @@ class Chooser:
                     found = stack.enter_context(self._first_good(step))
             except (Complaint, OSError) as error:
                 if leads:
-                    self.meeting.say(Choice(why_not=str(error)[:300]))  # nobody waits in vain
+                    self.meeting.say(Choice(why_not=str(error)[:300]))  # so that none waits in vain
                 raise
             if leads:
                 self.meeting.say(Choice(found.name, found.head.nonce) if found else Choice())
@@ -98,7 +98,15 @@ class Chooser:
     @contextlib.contextmanager
     def _first_good(self, step: Optional[int]) -> Iterator[Optional[Opened]]:
         both = checkpoint_reader.newest_first(self.shelf.snapshot())
-        unread = self._named_bad(both, step)
+        unread: List[str] = []  # what may be whole, and this run's
+        for found, head in both:
+            if head is not None or step not in (None, found.step):
+                continue
+            if self.owner.rank == 0:
+                how = "is torn and" if found.is_torn else "cannot be read and is"
+                self.tell(f"checkpoint {found.name} {how} skipped: {found.why_not}")
+            if not found.is_torn and found.run in ("", self.owner.run):
+                unread.append(f"{found.name}: {found.why_not}")
         for name in self._proposals(both, step, bool(unread)):
             with self.shelf.hold(name):
                 opened: Optional[Opened] = None
@@ -119,30 +127,17 @@ class Chooser:
                 "restart when they can, or choose another place to begin anew",
             )
         if step is not None:
-            there = ", ".join(str(one.step) for one, _ in reversed(both) if one.is_good) or "none"
+            there = ", ".join(str(found.step) for found, _ in reversed(both) if found.is_good) or "none"
             raise Complaint(
                 f"there is no good checkpoint of step {step}", f"the steps that are there: {there}"
             )
         yield None
 
-    def _named_bad(self, both: List[Tuple[Found, Optional[Head]]], step: Optional[int]) -> List[str]:
-        """Names what is skipped; those that may be whole, and this run's."""
-        unread = []
-        for one, head in both:
-            if head is not None or step not in (None, one.step):
-                continue
-            if self.owner.rank == 0:
-                how = "is torn and" if one.is_torn else "cannot be read and is"
-                self.tell(f"checkpoint {one.name} {how} skipped: {one.why_not}")
-            if not one.is_torn and one.run in ("", self.owner.run):
-                unread.append(f"{one.name}: {one.why_not}")
-        return unread
-
     def _proposals(
         self, both: List[Tuple[Found, Optional[Head]]], step: Optional[int], is_some_unread: bool
     ) -> Iterator[str]:
         """The names to try, the best first: those that rank 0 sees."""
-        named = {head.serial: one.name for one, head in both if head is not None}
+        named = {head.serial: found.name for found, head in both if head is not None}
         candidates = [head for _, head in both if head is not None and step in (None, head.step)]
         wanted = ordered(candidates, self.owner.run, is_some_unread)
         heads = {head.serial: named[head.serial] for head in wanted}

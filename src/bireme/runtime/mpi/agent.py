@@ -1,4 +1,4 @@
-"""How does mpirun start a process in another replica: this stands in for ssh, and asks the runner to do it.
+"""Starts a process in another replica for mpirun: stands in for ssh, and asks the runner to do it.
 
 Called as `agent.py SOCKET [options] HOST COMMAND...`, the way mpirun and horovodrun call ssh. The runner
 starts the command inside the replica named HOST, on this process's own standard input, output and error, so
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import List, Sequence
+from typing import Sequence
 
 if not __package__:
     # Run by path: our modules get a package of a private name.
@@ -31,12 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(f"bireme: {error}", file=sys.stderr)
         return 255
-    return _ask(arguments[0], host, command)
-
-
-def _ask(path: str, host: str, command: List[str]) -> int:
     try:
-        channel = wire.connect(path)
+        channel = wire.connect(arguments[0])
         channel.send({"op": "exec", "host": host, "command": " ".join(command)}, (0, 1, 2))
         answer = channel.receive()
     except (OSError, wire.WireError) as error:

@@ -1,4 +1,4 @@
-"""How is a command run in a pod from another one: the exec API over a WebSocket, with nothing to install."""
+"""Runs a command in a pod from another one: the exec API over a WebSocket, with nothing to install."""
 
 from __future__ import annotations
 
@@ -83,7 +83,14 @@ class Session:
     def run(self) -> int:
         """The command's exit code, once it has ended."""
         key = base64.b64encode(os.urandom(16))
-        connection, status, head = _request(self._worker, self._url, _upgrade(key))
+        upgrade = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": key.decode(),
+            "Sec-WebSocket-Protocol": ", ".join(_PROTOCOLS),
+        }
+        connection, status, head = _request(self._worker, self._url, upgrade)
         with connection:
             if status != 101:
                 raise Refused(_explained(status, _body(connection, head)), status)
@@ -113,7 +120,13 @@ class Session:
                 frames.add(data or b"")
                 heard = asked = now
             if self._stdin is not None and self._stdin in readable:
-                self._pass_on(half_closes)
+                typed = os.read(self._stdin, 32768)
+                if typed:
+                    self._unsent += frame(_BINARY, bytes((_STDIN,)) + typed)
+                else:
+                    self._stdin = None
+                    if half_closes:  # else the command never sees the end of its input
+                        self._unsent += frame(_BINARY, bytes((_CLOSE, _STDIN)))
             if now - heard > _DEAD:
                 raise self._lost(f"the API server was silent for {_DEAD:.0f} seconds")
             if now - asked > _PING:
@@ -123,24 +136,15 @@ class Session:
                 raise self._lost("it took too long")
 
     def _wait(self, connection: Any) -> List[Any]:
-        """Sends what it can, and returns whoever has something to be read."""
+        """Sends what it can, and returns what has something to be read."""
         if self._unsent:
             self._unsent = self._unsent[_sent(connection, self._unsent) :]
+        # What TLS has decrypted already is in its buffer and not in the socket: `select` would not see it.
         if connection.pending():
             return [connection]
         # While the server does not take what it was sent, no more is read.
         inputs = [connection] if self._stdin is None or self._unsent else [connection, self._stdin]
         return select.select(inputs, [connection] if self._unsent else [], [], 1.0)[0]
-
-    def _pass_on(self, half_closes: bool) -> None:
-        assert self._stdin is not None
-        data = os.read(self._stdin, 32768)
-        if data:
-            self._unsent += frame(_BINARY, bytes((_STDIN,)) + data)
-            return
-        self._stdin = None
-        if half_closes:
-            self._unsent += frame(_BINARY, bytes((_CLOSE, _STDIN)))
 
     def _take(self, kind: int, payload: bytes) -> Optional[int]:
         """Does with a message what it is for; an exit code ends the session."""
@@ -154,7 +158,8 @@ class Session:
                 return exit_code(data, self._began)
             if channel in (_STDOUT, _STDERR) and data:
                 self._began = True
-                _write(channel, data)
+                while data:
+                    data = data[os.write(channel, data) :]
         return None
 
     def _lost(self, why: str) -> Refused:
@@ -182,9 +187,10 @@ def pod_state(described: bytes) -> str:
     """What has become of a pod, in a few words, by what the API server says of it."""
     stated = _mapping(_object(described).get("status"))
     waits = [
-        _mapping(_mapping(one.get("state")).get("waiting")) for one in _items(stated.get("containerStatuses"))
+        _mapping(_mapping(container.get("state")).get("waiting"))
+        for container in _items(stated.get("containerStatuses"))
     ]
-    reason = next((one["reason"] for one in waits if one.get("reason")), "")
+    reason = next((wait["reason"] for wait in waits if wait.get("reason")), "")
     return f"{stated.get('phase', 'in an unknown state')}{f' ({reason})' if reason else ''}"
 
 
@@ -266,16 +272,6 @@ class Head:
     rest: bytes
 
 
-def _upgrade(key: bytes) -> Dict[str, str]:
-    return {
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": key.decode(),
-        "Sec-WebSocket-Protocol": ", ".join(_PROTOCOLS),
-    }
-
-
 def _request(worker: Worker, url: str, fields: Mapping[str, str]) -> Tuple[Any, int, Head]:
     """Sends a request and returns the open connection, the status and the head of the answer."""
     import ssl  # The local agent shares this file, and does without.
@@ -291,22 +287,18 @@ def _request(worker: Worker, url: str, fields: Mapping[str, str]) -> Tuple[Any, 
         lines = [f"GET {url} HTTP/1.1", f"Host: {named}:{port}", f"Authorization: Bearer {token}"]
         lines += [f"{name}: {value}" for name, value in fields.items()]
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
-        status, head = _head(connection)
+        data = b""
+        while b"\r\n\r\n" not in data:
+            more = connection.recv(65536)
+            if not more:
+                raise OSError("it closed the connection")
+            data += more
+            if len(data) > _LONGEST_HEAD:
+                raise OSError(f"its answer begins with more than {_LONGEST_HEAD} bytes of headers")
+        status, head = read_head(data)
     except OSError as error:
         raise Refused(f"the API server at {host}:{port} does not answer: {error}") from error
     return connection, status, head
-
-
-def _head(connection: Any) -> Tuple[int, Head]:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = connection.recv(65536)
-        if not more:
-            raise OSError("it closed the connection")
-        data += more
-        if len(data) > _LONGEST_HEAD:
-            raise OSError(f"its answer begins with more than {_LONGEST_HEAD} bytes of headers")
-    return read_head(data)
 
 
 def read_head(data: bytes) -> Tuple[int, Head]:
@@ -353,7 +345,7 @@ def _mapping(found: Any) -> Dict[str, Any]:
 
 def _items(found: Any) -> List[Dict[str, Any]]:
     """The objects in a list that may be anything."""
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
 def _too_long(size: int) -> Refused:
@@ -378,8 +370,3 @@ def _sent(connection: Any, data: bytes) -> int:
         return int(connection.send(data[:65536]))
     except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
         return 0
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]

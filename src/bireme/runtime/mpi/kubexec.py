@@ -1,4 +1,4 @@
-"""How does mpirun start a process in another pod: this stands in for ssh, and asks the API server to do it.
+"""Starts a process in another pod for mpirun: stands in for ssh, and asks the API server to do it.
 
 Called as `kubexec.py CONTAINER [options] HOST COMMAND...`, the way mpirun and horovodrun call ssh. The first
 label of HOST is the pod. Standard input, output and error are relayed, and this process ends with the
@@ -34,6 +34,7 @@ PATIENCE = 60.0
 MARK = "BIREME_EXEC"
 """The variable by which a command and all its children are found again when they are to be ended."""
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _RIGHTS = 5.0  # Seconds that rights which were just given may take to be known everywhere.
 _ENDING = 10.0  # Seconds that ending a command may take.
@@ -88,31 +89,29 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     account = environ.get(ACCOUNT_VARIABLE, ACCOUNT)
     worker = Worker((server, port), account, arguments[0], host.partition(".")[0])
     mark = base64.b32encode(os.urandom(10)).decode()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _stop)
+    try:
+        patience = float(environ.get(PATIENCE_VARIABLE, PATIENCE))
+    except ValueError:
+        patience = PATIENCE
+
+    def stop(number: int, _frame: object) -> None:
+        # Once: a second signal must not interrupt the ending of what runs in the pod.
+        for ending in _SIGNALS:
+            signal.signal(ending, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for ending in _SIGNALS:
+        signal.signal(ending, stop)
     try:
         # The shell is replaced by one that has the mark from its beginning: only then it can be found by it.
         marked = f'export {MARK}={mark}; exec /bin/sh -c "$0"'
-        return _started(worker, ("/bin/sh", "-c", marked, " ".join(command)), _patience(environ))
+        return _started(worker, ("/bin/sh", "-c", marked, " ".join(command)), patience)
     except Refused as error:
         print(f"bireme: {_sentence(worker, error)}", file=sys.stderr)
         return 255
-    except Stopped as stop:
+    except Stopped as stopped:
         _end(worker, mark)
-        return 128 + stop.number
-
-
-def _stop(number: int, _frame: object) -> None:
-    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(one, signal.SIG_IGN)
-    raise Stopped(number)
-
-
-def _patience(environ: Mapping[str, str]) -> float:
-    try:
-        return float(environ.get(PATIENCE_VARIABLE, PATIENCE))
-    except ValueError:
-        return PATIENCE
+        return 128 + stopped.number
 
 
 def _started(worker: Worker, command: Sequence[str], patience: float) -> int:
@@ -122,16 +121,16 @@ def _started(worker: Worker, command: Sequence[str], patience: float) -> int:
         try:
             return Session(worker, command, _input()).run()
         except Refused as error:
-            limit = patience if _is_about_to_be(worker, error) else min(patience, _RIGHTS)
-            if not _may_pass(error) or time.monotonic() + pause > begun + limit:
+            # The right over a worker comes with it, and goes with it: a worker of this job is waited for.
+            is_coming = error.code not in (401, 403) or (error.code == 403 and worker.pod in hosts(_FOLDER))
+            limit = patience if is_coming else min(patience, _RIGHTS)
+            # Of a worker that is about to start, or of a server that is busy.
+            may_pass = error.code in (0, 401, 403, 404, 409, 429) or error.code >= 500
+            may_pass = may_pass or "not have a host" in str(error)
+            if not may_pass or time.monotonic() + pause > begun + limit:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, 3.0)
-
-
-def _is_about_to_be(worker: Worker, error: Refused) -> bool:
-    """Whether to wait for the worker itself: the right over a worker comes with it, and goes with it."""
-    return error.code not in (401, 403) or (error.code == 403 and worker.pod in hosts(_FOLDER))
 
 
 def hosts(folder: str) -> List[str]:
@@ -141,11 +140,6 @@ def hosts(folder: str) -> List[str]:
             return [re.split(r"[.:\s]", line, maxsplit=1)[0] for line in file]
     except OSError:
         return []
-
-
-def _may_pass(error: Refused) -> bool:
-    """Whether a refusal is one of a worker that is about to start, or of a server that is busy."""
-    return error.code in (0, 401, 403, 404, 409, 429) or error.code >= 500 or "not have a host" in str(error)
 
 
 def _input() -> Optional[int]:
@@ -175,17 +169,12 @@ def _sentence(worker: Worker, error: Refused) -> str:
         )
     if error.code == 404:
         return f"no pod {worker.pod} is there; is it a worker of this job? ({error})"
-    state = _state(worker)
+    try:
+        state = execsocket.pod_state(execsocket.get(worker))
+    except (Refused, OSError):
+        state = ""
     where = f"{worker.pod}{f', which is {state}' if state else ''}"
     return f"nothing runs in {where}: {error}; see `kubectl describe pod {worker.pod}`"
-
-
-def _state(worker: Worker) -> str:
-    """What has become of the worker, as far as the API server tells."""
-    try:
-        return execsocket.pod_state(execsocket.get(worker))
-    except (Refused, OSError):
-        return ""
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ _FIRST, _LONGEST = 0.001, 0.02
 def before_answer(frame: Optional[FrameType], variables: Mapping[str, str]) -> None:
     """Waits if it is torch that asks, on behalf of a rank that has to connect to a master on this machine."""
     try:
-        if _is_torch(frame) and _has_to_connect(variables):
+        is_here = variables.get("MASTER_ADDR") in ("127.0.0.1", "localhost")
+        if is_here and variables.get("RANK") != "0" and _is_torch(frame):
             await_listener(int(variables["MASTER_PORT"]))
     except Exception:
         return  # It was only to be quicker.
@@ -68,8 +69,3 @@ def _is_torch(frame: Optional[FrameType]) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _has_to_connect(variables: Mapping[str, str]) -> bool:
-    here = variables.get("MASTER_ADDR") in ("127.0.0.1", "localhost")
-    return here and variables.get("RANK") != "0"

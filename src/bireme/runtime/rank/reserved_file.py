@@ -1,7 +1,7 @@
-"""A file that can be replaced although the disk is full: its blocks are taken while there is room.
+"""Replaces a file although the disk is full: its blocks are taken while there is room.
 
 A rank whose checkpoints found no room must be able to say so afterwards, and its report needs room too. Only
-modules that Python has loaded before any script are used here (see reporting).
+modules that Python has loaded before any script are used here (see rank_report).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _overwrite(path: str, text: str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         data = text.encode("ascii")
-        if not _has_room(path):
+        disk = os.statvfs(path)
+        if disk.f_bavail * disk.f_frsize < 4 * ROOM:
             data = data.ljust(min(ROOM, os.fstat(fd).st_size))
         at = 0
         while at < len(data):
@@ -58,11 +59,6 @@ def _overwrite(path: str, text: str) -> None:
         os.ftruncate(fd, len(data))
     finally:
         os.close(fd)
-
-
-def _has_room(path: str) -> bool:
-    disk = os.statvfs(path)
-    return disk.f_bavail * disk.f_frsize >= 4 * ROOM
 
 
 def _reserved(path: str) -> str:

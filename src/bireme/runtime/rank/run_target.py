@@ -30,12 +30,27 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
     report = rank_report.begin(started, preloaded)
     fault_handler.watch()
     _offer_bireme()
-    _give_terminal()
+    if os.environ.get("BIREME_TERMINAL"):
+        before_terminal = set(sys.modules)
+        from . import stdin_terminal
+
+        stdin_terminal.give()
+        for name in {"select", "fcntl", "typing"} - before_terminal:
+            # A script may have a module of that name beside it, and must get that one.
+            sys.modules.pop(name, None)
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = [*sys.orig_argv[:1], *argv]
     failure: Optional[BaseException] = None
     try:
-        _execute(list(argv), report)
+        words = list(argv)
+        if words[:1] == ["-m"] and len(words) > 1:
+            _run_module(words[1], words[2:])
+        elif not words or words[0].startswith("-") or words[0].endswith(".pyc"):
+            _hand_over(words)
+        elif is_importable(words[0]):
+            _run_folder(words)
+        else:
+            _run_script(words, report)
     except SystemExit as error:
         if report is not None and error.code not in (None, 0):
             _without_us(error)
@@ -52,20 +67,17 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
     interrupted = isinstance(failure, KeyboardInterrupt)
     # Outside the handler and without this name: the frames of the script are held by sys.last_* alone.
     failure = None
-    if interrupted:
-        _end_interrupted()
-    raise SystemExit(1)
+    if not interrupted:
+        raise SystemExit(1)
+    # The interpreter itself ends as interrupted: exit handlers first, then by the signal. It would show the
+    # interrupt once more.
+    before = sys.excepthook
 
+    def silent(*_: object) -> None:
+        sys.excepthook = before
 
-def _execute(argv: List[str], report: Optional[rank_report.Report]) -> None:
-    if argv[:1] == ["-m"] and len(argv) > 1:
-        _run_module(argv[1], argv[2:])
-    elif not argv or argv[0].startswith("-") or argv[0].endswith(".pyc"):
-        _hand_over(argv)
-    elif is_importable(argv[0]):
-        _run_folder(argv)
-    else:
-        _run_script(argv, report)
+    sys.excepthook = silent
+    raise KeyboardInterrupt
 
 
 def _run_module(name: str, args: List[str]) -> None:
@@ -186,29 +198,6 @@ def _show(error: BaseException) -> None:
         sys.__excepthook__(type(second), second, second.__traceback__)
         sys.stderr.write("\nOriginal exception was:\n")
         sys.__excepthook__(type(error), error, error.__traceback__)
-
-
-def _end_interrupted() -> NoReturn:
-    """Lets the interpreter itself end as interrupted: exit handlers first, then by the signal."""
-    before = sys.excepthook
-
-    def silent(*_: object) -> None:
-        sys.excepthook = before
-
-    sys.excepthook = silent
-    raise KeyboardInterrupt
-
-
-def _give_terminal() -> None:
-    if not os.environ.get("BIREME_TERMINAL"):
-        return
-    before = set(sys.modules)
-    from . import stdin_terminal
-
-    stdin_terminal.give()
-    for name in {"select", "fcntl", "typing"} - before:
-        # A script may have a module of that name beside it, and must get that one.
-        sys.modules.pop(name, None)
 
 
 def _offer_bireme() -> None:

@@ -28,8 +28,15 @@ def give() -> None:
     path, folder = os.environ.get(TERMINAL), os.environ.get(FOLDER)
     if not path or not folder or sys.stdin is None:
         return
-    if not _is_terminal(path):
+    try:
+        fd = _open(path)
+    except OSError:
         return
+    try:
+        if not os.isatty(fd):
+            return
+    finally:
+        os.close(fd)
     raw = _Typed(path, os.path.join(folder, LOCK))
     stream = io.TextIOWrapper(
         io.BufferedReader(raw), encoding=sys.stdin.encoding, errors=sys.stdin.errors, newline="\n"
@@ -38,31 +45,19 @@ def give() -> None:
     sys.stdin = sys.__stdin__ = stream  # type: ignore[misc]
 
 
-def _is_terminal(path: str) -> bool:
-    try:
-        fd = _open(path)
-    except OSError:
-        return False
-    try:
-        return os.isatty(fd)
-    finally:
-        os.close(fd)
-
-
 def _open(path: str) -> int:
     return os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 class _Typed(io.RawIOBase):
-    """What is typed while somebody follows the job."""
+    """What is typed while a user follows the job."""
 
     name = "<stdin>"
 
     def __init__(self, path: str, lock: str) -> None:
         self._path = path
-        self._fd = (
-            -1
-        )  # a descriptor that the script asked for: it stays open, or its number would mean another
+        # A descriptor that the script asked for: it stays open, or its number would mean another.
+        self._fd = -1
         self._lock = lock
         self._was_followed = False
         self._end = time.monotonic() + _PATIENCE
@@ -79,7 +74,7 @@ class _Typed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:  # Any: anything that can be written to
-        # Open only while it is read: whoever waits for the terminal's last user is not to wait for the job.
+        # Open only while it is read: what waits for the terminal's last user is not to wait for the job.
         try:
             fd = _open(self._path)
             try:
@@ -128,4 +123,4 @@ def _has_the_terminal(pid: int) -> bool:
             words = file.read().rpartition(b")")[2].split()
         return words[2] == words[5]
     except (OSError, IndexError):
-        return True  # where nobody says, it is taken to be
+        return True  # where it cannot be known, it is taken to be

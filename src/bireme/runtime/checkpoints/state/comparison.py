@@ -1,4 +1,4 @@
-"""Does what was saved fit what is here, and if not, which tensors differ."""
+"""Compares what was saved with what is here, and names the tensors that differ."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Dict, List, Mapping
 from ...script.complaints import Complaint
 
 MOST = 8
+# Of torch's lazy layers, which take the shape of whatever they are given first.
+_LAZY = ("UninitializedParameter", "UninitializedBuffer")
 # State of torch's optimizers that has the shape of its parameter.
 _SHAPED = re.compile(
     "exp_avg|exp_avg_sq|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|grad_avg|acc_delta|sum|ax|mu"
@@ -35,7 +37,9 @@ def refuse_differences(name: str, saved: Mapping[str, Any], here: Mapping[str, A
     for key, value in here.items():
         if key not in saved:
             found.append(f"{key} is not in the checkpoint")
-        elif not _is_open(value) and _shape(saved[key]) != _shape(value):
+        elif type(value).__name__ in _LAZY:
+            continue
+        elif _shape(saved[key]) != _shape(value):
             found.append(f"{key} is {_shown(saved[key])} in the checkpoint and {_shown(value)} here")
     found += [f"{key} is in the checkpoint and not here" for key in saved if key not in here]
     if found:
@@ -57,37 +61,26 @@ def refuse_other_parameters(
             f"and {_counts(counts)} here",
             "nothing was restored; give it the same parameters in the same groups",
         )
-    _refuse_other_kind(name, saved["param_groups"], here["param_groups"])
-    parameters = [one for group in getattr(optimizer, "param_groups", ()) for one in group["params"]]
-    numbers = [number for group in saved["param_groups"] for number in group["params"]]
-    found = []
-    for number, parameter in zip(numbers, parameters):
-        for key, value in saved.get("state", {}).get(number, {}).items():
-            if _SHAPED.fullmatch(str(key)) and _shape(value) != _shape(parameter):
-                there, now = _shown(value), _shown(parameter)
-                found.append(f"{key} of parameter {number} is {there} in the checkpoint and {now} here")
-    if found:
-        raise Complaint(f"{name} is not what was saved: {_list(found)}", "nothing was restored")
-
-
-def _refuse_other_kind(name: str, saved: Any, here: Any) -> None:
-    """Raises Complaint if an optimizer has settings that the saved one had not, and the other way round.
-
-    Another version of the same optimizer has more of them, or fewer; a scheduler adds its own.
-    """
-    there = {key for group in saved for key in group if key != "initial_lr"}
-    now = {key for group in here for key in group if key != "initial_lr"}
+    # Another version of the same optimizer has more settings, or fewer; a scheduler adds its own.
+    there = {key for group in saved["param_groups"] for key in group if key != "initial_lr"}
+    now = {key for group in here["param_groups"] for key in group if key != "initial_lr"}
     if there - now and now - there:
         raise Complaint(
             f"{name} is another optimizer than was saved: that one had {', '.join(sorted(there - now))}, "
             f"and this one has {', '.join(sorted(now - there))}",
             "nothing was restored; build it as it was when it was saved, or restore without it",
         )
-
-
-def _is_open(value: Any) -> bool:
-    """Whether it takes the shape of whatever it is given first, as in torch's lazy layers."""
-    return type(value).__name__ in ("UninitializedParameter", "UninitializedBuffer")
+    groups = getattr(optimizer, "param_groups", ())
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    found = []
+    for number, parameter in zip(numbers, parameters):
+        for key, value in saved.get("state", {}).get(number, {}).items():
+            if _SHAPED.fullmatch(str(key)) and _shape(value) != _shape(parameter):
+                was, is_now = _shown(value), _shown(parameter)
+                found.append(f"{key} of parameter {number} is {was} in the checkpoint and {is_now} here")
+    if found:
+        raise Complaint(f"{name} is not what was saved: {_list(found)}", "nothing was restored")
 
 
 def _shape(value: Any) -> Any:
@@ -99,11 +92,11 @@ def _shown(value: Any) -> str:
     shape = _shape(value)
     if shape is None:
         return f"a {type(value).__name__}"
-    return "x".join(str(one) for one in shape) or "a scalar"
+    return "x".join(map(str, shape)) or "a scalar"
 
 
 def _counts(counts: List[int]) -> str:
-    return ", ".join(str(one) for one in counts) or "no"
+    return ", ".join(map(str, counts)) or "no"
 
 
 def _list(found: List[str]) -> str:

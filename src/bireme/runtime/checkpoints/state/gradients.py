@@ -1,4 +1,4 @@
-"""The gradients that no step of an optimizer has used yet: a script that accumulates them needs them back.
+"""Saves and restores gradients that no optimizer has used yet, for scripts that accumulate them.
 
 Each rank has its own, since ranks that accumulate need not talk meanwhile (`no_sync`). After each step of any
 optimizer of torch its gradients are marked with their version, which every later backward pass changes. So
@@ -33,8 +33,14 @@ def capture(of: Mapping[str, Any]) -> Tuple[Gradients, List[str]]:
     unsaved: List[str] = []
     for part, name, parameter in _parameters(of):
         gradient = parameter.grad
-        if gradient is None or _is_used(gradient):
+        if gradient is None:
             continue
+        inner = getattr(gradient, "_local_tensor", gradient)
+        try:
+            if getattr(inner, _MARK, None) == inner._version:
+                continue
+        except Exception:
+            pass  # what is not known to be used is saved
         local = _local(gradient, parameter)
         if local is None:
             unsaved.append(shown((part, name)))
@@ -71,14 +77,6 @@ def _mark(optimizer: Any, *_: Any) -> None:
                 continue
 
 
-def _is_used(gradient: Any) -> bool:
-    inner = getattr(gradient, "_local_tensor", gradient)
-    try:
-        return bool(getattr(inner, _MARK, None) == inner._version)
-    except Exception:
-        return False  # what is not known to be used is saved
-
-
 def _parameters(of: Mapping[str, Any]) -> Iterator[Tuple[str, str, Any]]:
     """Part, name and parameter, each parameter once: modules know names, optimizers only numbers."""
     torch: Any = sys.modules.get("torch")
@@ -93,7 +91,7 @@ def _parameters(of: Mapping[str, Any]) -> Iterator[Tuple[str, str, Any]]:
                 yield part, name, parameter
     for part, optimizer in bare.items():
         groups = () if isinstance(optimizer, torch.nn.Module) else getattr(optimizer, "param_groups", None)
-        of_groups = (one for group in groups or () for one in group["params"])
+        of_groups = (parameter for group in groups or () for parameter in group["params"])
         for number, parameter in enumerate(of_groups):
             if id(parameter) not in seen and isinstance(parameter, torch.Tensor):
                 seen.add(id(parameter))
@@ -106,7 +104,7 @@ def _nonzero(tensors: List[Any]) -> List[bool]:
     answers = [False] * len(tensors)
     for device in {tensor.device for tensor in tensors}:
         numbers = [number for number, tensor in enumerate(tensors) if tensor.device == device]
-        for number, answer in zip(numbers, torch.stack([tensors[one].any() for one in numbers]).tolist()):
+        for number, answer in zip(numbers, torch.stack([tensors[at].any() for at in numbers]).tolist()):
             answers[number] = answer
     return answers
 
@@ -127,7 +125,7 @@ def _gradient(saved: Any, parameter: Any) -> Any:
         return torch.zeros_like(parameter)
     local = parameter.to_local() if arrays.is_spread(parameter) else parameter
     if not isinstance(saved, torch.Tensor) or saved.shape != local.shape:
-        return None  # its bytes are whole, and still nobody knows who wrote them
+        return None  # its bytes are whole, and still it is not known what wrote them
     # A gradient has the memory layout of its parameter, wherever the library can choose.
     made = torch.empty_like(local, dtype=saved.dtype, requires_grad=False).copy_(saved)
     if not arrays.is_spread(parameter):

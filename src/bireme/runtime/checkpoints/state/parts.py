@@ -123,7 +123,16 @@ def plan(name: str, part: Any, node: Node, give: Callable[[Node], Any]) -> Plan:
         return Plan(name, 2, copy)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(bare, numpy.ndarray):
-        return _array(numpy, name, bare, value)
+        comparison.refuse_differences(name, {name: value}, {name: bare})
+        kept = bare.copy()
+
+        def copy_into() -> Any:
+            if not bare.flags.writeable:
+                return value
+            numpy.copyto(bare, value)
+            return bare
+
+        return Plan(name, 1, copy_into, lambda: numpy.copyto(bare, kept))
     return Plan(name, 0, lambda: value)
 
 
@@ -235,19 +244,6 @@ def _stateful(name: str, part: Any, bare: Any, value: Any) -> Plan:
             bare.load_state_dict(before)
 
     return Plan(name, 1, put, undo)
-
-
-def _array(numpy: Any, name: str, part: Any, value: Any) -> Plan:
-    comparison.refuse_differences(name, {name: value}, {name: part})
-
-    def put() -> Any:
-        if not part.flags.writeable:
-            return value
-        numpy.copyto(part, value)
-        return part
-
-    before = part.copy()
-    return Plan(name, 1, put, lambda: numpy.copyto(part, before))
 
 
 def is_pytree(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How does a tree of plain Python values become JSON and return, exactly and without running code.
+"""Turns a tree of plain Python values into JSON and back, exactly and without running code.
 
 Numbers, strings, lists and None stand for themselves. Everything else is an object with one tag:
 `{"d": [[key, value], ...]}` is a dict, which keeps its order and may have keys of any plain type.
@@ -56,7 +56,7 @@ def encode(value: Any, path: Path, take: Take) -> Node:
 def decode(node: Node, give: Callable[[Node], Any]) -> Any:
     """Makes the value of a node; `give` makes the values of nodes that `take` made."""
     if type(node) is list:
-        return [decode(one, give) for one in node]
+        return [decode(item, give) for item in node]
     if type(node) is not dict:
         return node
     tag = next(iter(node))
@@ -70,15 +70,15 @@ def shown(path: Path) -> str:
 
 
 def _items(value: Any, path: Path, take: Take) -> List[Node]:
-    return [encode(one, (*path, number), take) for number, one in enumerate(value)]
+    return [encode(item, (*path, number), take) for number, item in enumerate(value)]
 
 
 def _pairs(value: Any, path: Path, take: Take) -> List[Node]:
     pairs = []
-    for key, one in value.items():
+    for key, item in value.items():
         place = (*path, key)
         plain = type(key) is str or type(key) is int
-        pairs.append([key if plain else encode(key, place, take), encode(one, place, take)])
+        pairs.append([key if plain else encode(key, place, take), encode(item, place, take)])
     return pairs
 
 
@@ -141,13 +141,13 @@ _DECODERS: Dict[str, Callable[[Node, Callable[[Node], Any]], Any]] = {
     "c": lambda node, give: complex(*struct.unpack(">dd", bytes.fromhex(node["c"]))),
     "b": lambda node, give: base64.b64decode(node["b"]),
     "d": lambda node, give: dict(_read_pairs(node["d"], give)),
-    "t": lambda node, give: tuple(decode(one, give) for one in node["t"]),
-    "s": lambda node, give: {decode(one, give) for one in node["s"]},
-    "fs": lambda node, give: frozenset(decode(one, give) for one in node["fs"]),
+    "t": lambda node, give: tuple(decode(item, give) for item in node["t"]),
+    "s": lambda node, give: {decode(item, give) for item in node["s"]},
+    "fs": lambda node, give: frozenset(decode(item, give) for item in node["fs"]),
     "o": _read_ordered,
     "n": lambda node, give: collections.Counter(dict(_read_pairs(node["n"], give))),
     "dd": lambda node, give: collections.defaultdict(
         _FACTORIES.get(node["by"]), _read_pairs(node["dd"], give)
     ),
-    "q": lambda node, give: collections.deque((decode(one, give) for one in node["q"]), node["of"]),
+    "q": lambda node, give: collections.deque((decode(item, give) for item in node["q"]), node["of"]),
 }

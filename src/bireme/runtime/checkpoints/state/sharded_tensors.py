@@ -1,4 +1,4 @@
-"""How are tensors that are spread over ranks (FSDP, tensor parallelism) taken and put back.
+"""Takes and puts back tensors that are spread over ranks (FSDP, tensor parallelism).
 
 torch.distributed.checkpoint knows which piece a rank has, and plans which saved pieces make up another's: so
 the number of ranks may change, or all of it may come back into one process. The bytes are read and written by
@@ -12,7 +12,7 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 from ..checkpoint_reader import Shelf
 from ..storage.checkpoint_format import Sheet, data_file
@@ -40,11 +40,11 @@ def pieces(tensor: Any) -> List[Piece]:
     coordinate = tensor.device_mesh.get_coordinate()
     if coordinate is None:
         return []
-    if any(one.is_replicate() and at for one, at in zip(tensor.placements, coordinate)):
+    if any(placed.is_replicate() and at for placed, at in zip(tensor.placements, coordinate)):
         return []
     local = tensor.to_local()
     chunks = tensor.__create_chunk_list__()
-    return [Piece(tuple(one.offsets), tuple(one.sizes), local) for one in chunks if local.numel()]
+    return [Piece(tuple(chunk.offsets), tuple(chunk.sizes), local) for chunk in chunks if local.numel()]
 
 
 def read(
@@ -53,12 +53,18 @@ def read(
     """The tensors that were spread, by path: spread as they are here, or whole if they are not."""
     wanted: Dict[str, Node] = {}
     for part in parts:
-        wanted.update((one["spread"], one) for one in _spread(nodes[part]))
+        wanted.update((node["spread"], node) for node in _spread(nodes[part]))
     if not wanted:
         return {}
     library = arrays.library("torch", "tensors of it are in the checkpoint")
     here = templates(parts)
-    made = {path: _empty(library, node, here.get(path)) for path, node in wanted.items()}
+    made = {}
+    for path, node in wanted.items():
+        template, dtype, shape = here.get(path), getattr(library, node["dtype"]), tuple(node["shape"])
+        if template is None or tuple(template.shape) != shape:
+            made[path] = library.empty(shape, dtype=dtype)
+        else:
+            made[path] = library.empty_like(template, dtype=dtype, requires_grad=False).detach()
     checkpoint = arrays.library("torch.distributed.checkpoint", "tensors in it were spread over ranks")
     with warnings.catch_warnings():
         # It thinks that we have forgotten something.
@@ -111,21 +117,14 @@ class _Parameters(Dict[str, Any]):
 def _spread(node: Node) -> Iterator[Node]:
     """All nodes of spread tensors in a tree."""
     if isinstance(node, list):
-        for one in node:
-            yield from _spread(one)
+        for inner in node:
+            yield from _spread(inner)
     elif isinstance(node, dict):
         if "spread" in node:
             yield node
         else:
-            for one in node.values():
-                yield from _spread(one)
-
-
-def _empty(library: Any, node: Node, template: Any) -> Any:
-    dtype, shape = getattr(library, node["dtype"]), tuple(node["shape"])
-    if template is None or tuple(template.shape) != shape:
-        return library.empty(shape, dtype=dtype)
-    return library.empty_like(template, dtype=dtype, requires_grad=False).detach()
+            for inner in node.values():
+                yield from _spread(inner)
 
 
 def _reader(
@@ -142,7 +141,17 @@ def _reader(
         """Gives torch.distributed.checkpoint the pieces that lie in our files."""
 
         def read_metadata(self, *_: Any, **__: Any) -> Any:
-            return _metadata(checkpoint, [chunk for _, chunk in places.values()], wanted)
+            kinds, library = checkpoint.metadata, torch()
+            described = {}
+            for path, node in wanted.items():
+                properties = kinds.TensorProperties(dtype=getattr(library, node["dtype"]))
+                chunks = [
+                    kinds.ChunkStorageMetadata(library.Size(chunk.offsets), library.Size(chunk.sizes))
+                    for _, chunk in places.values()
+                    if chunk.path == path
+                ]
+                described[path] = kinds.TensorStorageMetadata(properties, library.Size(node["shape"]), chunks)
+            return kinds.Metadata(described)
 
         def read_data(self, plan: Any, planner: Any) -> Any:
             for item in plan.items:
@@ -174,20 +183,6 @@ def _reader(
             return True
 
     return Reader()
-
-
-def _metadata(checkpoint: Any, chunks: Sequence[Any], wanted: Mapping[str, Node]) -> Any:
-    kinds = checkpoint.metadata
-    described = {}
-    for path, node in wanted.items():
-        properties = kinds.TensorProperties(dtype=getattr(torch(), node["dtype"]))
-        mine = [
-            kinds.ChunkStorageMetadata(torch().Size(one.offsets), torch().Size(one.sizes))
-            for one in chunks
-            if one.path == path
-        ]
-        described[path] = kinds.TensorStorageMetadata(properties, torch().Size(node["shape"]), mine)
-    return kinds.Metadata(described)
 
 
 def _piece(shelf: Shelf, name: str, sheet: Sheet, number: int) -> Any:

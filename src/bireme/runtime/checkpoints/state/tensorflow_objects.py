@@ -1,4 +1,4 @@
-"""How are TensorFlow's objects saved and restored: variable by variable, by the way that leads to each.
+"""Saves and restores objects of TensorFlow and Keras: variable by variable, by the way that leads to each.
 
 That goes for tf.Module, tf.Variable, tf.train.Checkpoint and everything of Keras, whatever its backend is.
 TensorFlow's own files are not used: they cannot be written without stopping the loop.
