@@ -24,6 +24,8 @@ class Body:
         self.container: str = spec["containers"][0]["name"]
         self.endless = _serves(pod)
         self.node = ""
+        self.turned_away = ""
+        """Since when its scheduler finds no place for it."""
         self.started = self.ready = False
         self.alive = False
         """Whether its program may be running."""
@@ -70,6 +72,9 @@ class Body:
         conditions = [{"type": "Ready", "status": "True" if self.ready else "False"}]
         if self.node:
             conditions.append({"type": "PodScheduled", "status": "True"})
+        elif self.turned_away:
+            no_place = {"status": "False", "reason": "Unschedulable", "lastTransitionTime": self.turned_away}
+            conditions.append({"type": "PodScheduled", **no_place})
         if self.disrupted:
             conditions.append({"type": "DisruptionTarget", "status": "True", "reason": self.disrupted})
         told: Tree = {"phase": self.phase if self.is_settled else "Running", "conditions": conditions}

@@ -27,6 +27,7 @@ DEPENDENTS = (
     "roles",
     "rolebindings",
     "horizontalpodautoscalers",
+    "podgroups",
 )
 
 

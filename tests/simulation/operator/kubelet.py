@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from bireme.backends.kubernetes.objects.job_status import timestamp
 from bireme.backends.kubernetes.observe.pod_diagnosis import NO_TRACE
 from bireme.core.restarts import backoff
 from tests.simulation.operator.bodies import EVICTED, Body
+from tests.simulation.operator.gangs import GangScheduler
 from tests.simulation.operator.nodes import Nodes
 from tests.simulation.operator.profiles import Profile
 from tests.simulation.operator.server import PODS, Refused, Server, Told, is_deleting
@@ -31,6 +33,8 @@ class Kubelet:
         self.calm = False
         self.can_meet: Callable[[Body], bool] = lambda body: True
         """Whether a program finds its peers by their names."""
+        self.gangs = GangScheduler(server, rng, profile.scheduler)
+        self.gangs.place = self._bind
         server.listeners.append(self._hear)
         nodes.returned = self._sync
 
@@ -117,7 +121,11 @@ class Kubelet:
     # A pod's beginning.
 
     def _bind(self, body: Body) -> None:
-        if body.gone or body.stopping:
+        if body.gone or body.stopping or body.node:
+            return
+        if not self.gangs.finds_room(body):
+            body.turned_away = body.turned_away or timestamp(self._story.now) or ""
+            self._server.change(PODS, body.key, status=body.status())
             return
         ready = self._nodes.ready()
         if not ready:

@@ -22,6 +22,7 @@ class Operator:
     def __init__(self, number: int, network: Network, story: Story, *, lease: bool) -> None:
         self.name = f"operator-{number}"
         self._story, self._lease = story, lease
+        self._scheduler = network.profile.scheduler
         self.line = Line(self.name, network, self.kill)
         self._metrics = Metrics()
         self._task: asyncio.Task[None] | None = None
@@ -55,7 +56,8 @@ class Operator:
     async def _live(self) -> None:
         clock = asyncio.get_running_loop().time
         async with Client(self.line) as api:
-            controller = Controller(api, Scope(), Settings(), self._metrics, self.name, clock)
+            settings = Settings(gang_scheduler=self._scheduler)
+            controller = Controller(api, Scope(), settings, self._metrics, self.name, clock)
             try:
                 await self._carry_on(api, controller)
             except* (LostLead, ApiError) as group:  # The latter of who could not even ask for the lead.

@@ -7,6 +7,8 @@ from random import Random
 
 from msgspec import Struct
 
+from bireme.backends.kubernetes.objects.pod_groups import VOLCANO
+
 
 class Misfortune(StrEnum):
     """Something that happens to jobs, pods, nodes or operators from outside."""
@@ -72,6 +74,8 @@ class Profile(Struct, frozen=True):
     repeat: float
     kill: float
     """That an operator dies with a request."""
+    scheduler: str = ""
+    """The gang scheduler, if there is one."""
 
     def is_exact_for_losses(self) -> bool:
         """Whether no user changes who is wanted, so that every replacement must have been counted."""
@@ -111,4 +115,12 @@ def draw(rng: Random) -> Profile:
         stall=some(0.3, 0.1),
         repeat=some(0.3, 0.3),
         kill=some(0.4, 0.05),
+        scheduler=_scheduler(rng),
     )
+
+
+def _scheduler(rng: Random) -> str:
+    """Drawn beside the others, so that a seed without a gang scheduler lives as it would without this."""
+    beside = Random()
+    beside.setstate(rng.getstate())
+    return beside.choice(("", "", "", VOLCANO, "scheduler-plugins-scheduler"))

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from bireme import kinds
+from bireme import errors, kinds
 from bireme.backends.kubernetes.objects import job_objects, job_status, services
+from bireme.backends.kubernetes.objects.api_types import seconds
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.objects.labels import ATTEMPT
 from bireme.manifest import read
@@ -21,7 +22,7 @@ from bireme.operator.controller import KINDS
 from tests.simulation import rules
 from tests.simulation.operator.answering import Guard
 from tests.simulation.operator.bodies import Body
-from tests.simulation.operator.kubelet import Kubelet
+from tests.simulation.operator.kubelet import FINAL, Kubelet
 from tests.simulation.operator.nodes import Nodes
 from tests.simulation.operator.operators import Operators
 from tests.simulation.operator.server import PODS, Server, Tree, key_of, owner_of
@@ -78,10 +79,13 @@ class Rules(Guard):
         self._check(lambda: need("preconditions" in options, f"{body.name} is deleted by its name alone"))
         if not self._operators().acts_alone():
             body.taken = True  # The wish of one operator is a stroke of fate for the other.
-        if options.get("gracePeriodSeconds") == 0 and body.alive:
-            body.forced = True
-            self._check(lambda: self._check_abandoned(body))
+        is_struck_off = options.get("gracePeriodSeconds") == 0
+        body.forced = body.forced or (is_struck_off and body.alive)
         job = self._job_of(body.job)
+        if is_struck_off:
+            knows = job is not None and not self._is_contradicted(who, job)
+            status = self.status_of(job) if job is not None and knows else None
+            self._check(lambda: self._check_struck_off(pod, body, status))
         if job is not None and not self._is_contradicted(who, job):
             self._check(lambda: self._check_stop(job, self.status_of(job), body))
 
@@ -91,7 +95,10 @@ class Rules(Guard):
     def writes_status(self, who: str, before: Tree, after: Tree) -> None:
         self._check_lead(who)
         uid = after["metadata"]["uid"]
-        job = self._job_of(uid)
+        try:
+            job = self._job_of(uid)
+        except errors.BadManifest:
+            return  # Only a story has one, and looks at what is written of it.
         assert job is not None
         self._check(lambda: self._check_record(job, _status(before), _status(after)))
         self.fates[uid] = _status(after)
@@ -126,9 +133,20 @@ class Rules(Guard):
         unknown = body.unlabelled and not body.recorded
         need(not healthy or body.attempt < status.attempt or unknown, f"{body.uid} is stopped for nothing")
 
-    def _check_abandoned(self, body: Body) -> None:
-        lost = self._nodes.lost.get(body.node, 0.0)
-        need(self._story.now - lost < OLD_NEWS, f"{body.uid} is struck off on a node that answers")
+    def _check_struck_off(self, pod: Tree, body: Body, status: Status | None) -> None:
+        """Nobody waits for a pod's end any more; `status` is what is recorded, where that can be trusted."""
+        due = seconds(pod["metadata"].get("deletionTimestamp"))
+        need(due is not None, f"{body.uid} is struck off although nobody asked it to end")
+        is_lost = self._story.now - self._nodes.lost.get(body.node, 0.0) < OLD_NEWS
+        if due is not None and is_lost and self._story.now >= due + 5.0:
+            return
+        need(pod["status"]["phase"] in FINAL, f"{body.uid} is struck off before its end, or too early")
+        if status is not None and not status.phase.is_final:
+            known = status.sightings.get(body.name)
+            is_closed = known is not None and known.uid == body.uid and known.closed
+            need(
+                is_closed or body.attempt < status.attempt, f"{body.uid} is struck off before it is recorded"
+            )
 
     def _check_record(self, job: Job, before: Status, after: Status) -> None:
         bodies = self._bodies(job)
@@ -151,6 +169,7 @@ class Rules(Guard):
         self._check(self._check_jobs)
         self._check(self._check_orphans)
         self._check(self._check_rights)
+        self._check(self._check_parts)
 
     def _check_jobs(self) -> None:
         for job in self.jobs():
@@ -175,6 +194,18 @@ class Rules(Guard):
             pods = self._server.objects[PODS].values()
             own = {key_of(one)[1] for one in pods if owner_of(one) == owner_of(role)}
             need(named <= own, f"{role['metadata']['name']} names {sorted(named - own)}")
+
+    def _check_parts(self) -> None:
+        """A job that has ended, and of which nobody lives, leaves nothing that only a running one needs."""
+        over = {
+            job.uid: job.name
+            for job in self.jobs()
+            if all(one.gone or one.phase in FINAL for one in self._bodies(job))
+        }
+        for plural in ("podgroups", "horizontalpodautoscalers"):
+            owners = [owner_of(one) for one in self._server.objects[plural].values()]
+            left = [over[uid] for uid in owners if uid in over]
+            need(not left, f"{left} have ended and still have {plural}")
 
     # What is true.
 

@@ -99,6 +99,17 @@ class Stage:
         changed = {**tree["spec"], **(spec or {})}
         self.server.change(JOBS, (NAMESPACE, "job"), spec=changed, metadata=metadata)
 
+    def submit_elastic(self, workers: int, most: int) -> None:
+        """A job that its cluster scales by a metric."""
+        spec = {"pytorchReplicaSpecs": {"Worker": _role("pytorch", workers)}, **_elastic(most)}
+        self.server.create(JOBS, NAMESPACE, _job("PyTorchJob", spec))
+
+    def change_elastic(self, most: int) -> None:
+        self._edit(spec=_elastic(most))
+
+    def suspend(self) -> None:
+        self._edit(spec={"runPolicy": {"cleanPodPolicy": "All", "suspend": True}})
+
     def submit_mpi(self, workers: int) -> None:
         roles = {"Launcher": _role("main", 1), "Worker": _role("main", workers)}
         spec = {"mpiReplicaSpecs": roles, "servedVersion": "v2beta1"}
@@ -152,6 +163,11 @@ def _role(container: str, replicas: int) -> Tree:
     main = {"name": container, "image": "train", "command": ["train"]}
     template = {"spec": {"containers": [main], "terminationGracePeriodSeconds": 5}}
     return {"replicas": replicas, "restartPolicy": "OnFailure", "template": template}
+
+
+def _elastic(most: int) -> Tree:
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}
+    return {"elasticPolicy": {"minReplicas": 1, "maxReplicas": most, "metrics": [metric]}}
 
 
 def _ranks(count: int) -> Tree:
