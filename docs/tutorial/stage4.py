@@ -1,4 +1,4 @@
-"""Stage 4: a run that is killed goes on from its last checkpoint."""
+"""Stage 4: a run that is killed continues from its last checkpoint."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""Stage 5: shards, shuffling, epochs and the exact sample to go on with, in one line."""
+"""Stage 5: shards, shuffling, epochs and the exact sample to continue with, in one line."""
 
 import torch
 import torch.distributed as dist

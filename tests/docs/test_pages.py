@@ -172,3 +172,11 @@ def test_every_file_of_the_tree_that_a_page_names_exists(name: str) -> None:
 def _exists(path: str) -> bool:
     below = ("", "backends", "core")
     return (ROOT / path).exists() or any((ROOT / "src" / "bireme" / room / path).exists() for room in below)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+def test_a_page_uses_the_words_of_the_field(path: Path) -> None:
+    prose = re.sub(r"`[^`]*`", "", path.read_text())
+    odd = r"put aside|puts aside|go(?:es)? on\b|turned away|forgiv|carr(?:y|ies) on|somebody|nobody"
+
+    assert re.findall(odd, prose, flags=re.IGNORECASE) == []
