@@ -9,7 +9,7 @@
     ├── Unreachable   5    unreachable     the place: it does not answer
     ├── JobFailed     1    job-failed      you: your code failed
     ├── OurBug        70   our-bug         us
-    └── Interrupted   130  interrupted     nobody: you asked to stop
+    └── Interrupted   130  interrupted     you asked to stop
 
 The number is the exit status, the word beside it the code that `bireme explain` takes.
 """
@@ -154,7 +154,7 @@ class Unreachable(BiremeError):
     code = "unreachable"
     exit_status = 5
     explanation = (
-        "The place did not answer in time: a cluster, a store, or the process that looks after the job. "
+        "The place did not answer in time: a cluster, a store, or the process that runs the job. "
         "Jobs that were running may well be running still. Check the network and the address in the "
         "message, then run the same command again: repeating it is safe."
     )
@@ -192,7 +192,7 @@ class Interrupted(BiremeError):
     exit_status = 130
     explanation = (
         "You stopped the command before it was done, with Ctrl-C or a signal. The message says whether "
-        "the job goes on without you. `bireme ps` lists what is running, `bireme logs -f NAME` follows it "
+        "the job continues without you. `bireme ps` lists what is running, `bireme logs -f NAME` follows it "
         "again, `bireme stop NAME` stops it."
     )
 

@@ -69,7 +69,7 @@ def test_a_failed_job_that_is_resumed_begins_with_its_last_checkpoint(cli: Cli) 
 
     done = cli("resume", "job")
 
-    assert (done.status, "job goes on from step 4" in done.err) == (0, True), done.err
+    assert (done.status, "job resumes from step 4" in done.err) == (0, True), done.err
     assert cli("wait", "job").status == 0
     begins = [line for line in cli("logs", "job").out.splitlines() if line.startswith("begins")]
     assert begins == ["begins with step 0", "begins with step 5"]

@@ -21,7 +21,7 @@ def test_ctrl_c_once_leaves_the_job_running_and_says_how_to_come_back(cli: Cli) 
     with Terminal(cli, "run", "train.py", "--name", "sleeper") as terminal:
         terminal.expect("asleep")
         terminal.press(CTRL_C)
-        terminal.expect("sleeper goes on without you. Come back with `bireme logs -f sleeper`.")
+        terminal.expect("sleeper continues in the background. Follow it with `bireme logs -f sleeper`.")
         terminal.expect("Ctrl-C again within 2 s stops it.")
         status = terminal.ended()
 
@@ -37,7 +37,7 @@ def test_ctrl_c_twice_stops_the_job(cli: Cli) -> None:
         terminal.press(CTRL_C)
         terminal.expect("Ctrl-C again")
         terminal.press(CTRL_C)
-        terminal.expect("stopped sleeper; `bireme resume sleeper` goes on with it")
+        terminal.expect("stopped sleeper; `bireme resume sleeper` resumes it")
         status = terminal.ended()
 
     assert status == 130

@@ -171,7 +171,7 @@ def test_a_job_is_shown_with_the_reason_last() -> None:
 
     assert lines[0] == "mnist  PyTorchJob  Failed"
     assert "  resources  2 Worker: 1 cpu, 1 GiB" in lines
-    assert "  crashes    1 of 0 forgiven" in lines
+    assert "  crashes    1 of 0 tolerated" in lines
     assert "REPLICA   RANK  PHASE   READY  RESTARTS  EXIT  PID  RAN  MESSAGE" in lines
     assert any(line.endswith("it failed (x2)") for line in lines)
     assert lines[-1] == "ValueError: no"

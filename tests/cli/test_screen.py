@@ -82,6 +82,6 @@ def test_our_words_begin_a_line_of_their_own_after_a_prompt() -> None:
     screen, out, err = _screen(live=False, shared=True, prompts=True)
 
     screen.prompt("Name? ")
-    screen.say("goes on without you")
+    screen.say("continues in the background")
 
-    assert (out.getvalue(), err.getvalue()) == ("Name? ", "\ngoes on without you\n")
+    assert (out.getvalue(), err.getvalue()) == ("Name? ", "\ncontinues in the background\n")

@@ -66,9 +66,9 @@ def test_a_stop_that_a_resume_takes_back_says_so_at_once(cli: Cli) -> None:
     _, said = stop.communicate(timeout=20)  # well within the grace of its rank
     cli.write("end", "")
 
-    assert "stubborn was being stopped; it goes on instead" in resumed.err
+    assert "stubborn was being stopped; it continues instead" in resumed.err
     assert stop.returncode == 1
-    assert said == "stubborn is not stopped: somebody resumed it meanwhile\n"
+    assert said == "stubborn is not stopped: it was resumed meanwhile\n"
 
 
 def test_a_stop_that_is_interrupted_says_that_it_holds_and_the_list_shows_it(cli: Cli) -> None:
@@ -94,7 +94,7 @@ def test_a_reader_that_has_read_enough_does_not_stop_the_job(cli: Cli) -> None:
 
     shell = ("sh", "-c", f"{shlex.join(WORDS)} run talks.py --name talks | head -1; echo done")
     with Terminal(cli, program=shell) as terminal:
-        terminal.expect("talks goes on without you. Come back with `bireme logs -f talks`.")
+        terminal.expect("talks continues in the background. Follow it with `bireme logs -f talks`.")
         terminal.ended()
 
     assert _listed(cli, "talks")["phase"] == "Running"

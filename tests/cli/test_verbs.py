@@ -158,13 +158,13 @@ def test_stop_and_resume_put_a_job_aside_and_back(cli: Cli) -> None:
     stopped = cli("stop", name)
     again = cli("stop", name)
 
-    assert stopped.err.splitlines()[-1] == f"stopped {name}; `bireme resume {name}` goes on with it"
+    assert stopped.err.splitlines()[-1] == f"stopped {name}; `bireme resume {name}` resumes it"
     assert "was stopped already" in again.err
     assert _shown(cli, name)["phase"] == "Suspended"
 
     resumed = cli("resume", name)
 
-    assert f"{name} goes on" in resumed.err
+    assert f"{name} resumes" in resumed.err
     _runs(cli, name)
     assert (_shown(cli, name)["attempt"], _shown(cli, name)["crashes"]) == (1, 0)
 

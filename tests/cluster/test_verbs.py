@@ -107,7 +107,7 @@ def test_a_job_is_put_aside_resumed_and_scaled(bireme: Verbs, pods: Played) -> N
     assert pods.pods() == []
     assert bireme.json("show", "mnist")["phase"] == "Suspended"
 
-    assert "mnist goes on" in bireme.done("resume", "mnist").err
+    assert "mnist resumes" in bireme.done("resume", "mnist").err
     until(lambda: "mnist-master-0" in pods.pods())
     pods.run("mnist-master-0")
     assert "mnist: worker from 1 to 3" in bireme.done("scale", "mnist", "worker=3").err
@@ -136,7 +136,7 @@ def test_a_gang_stops_trying_is_resumed_and_counts_its_ranks(bireme: Verbs, pods
     assert "newest checkpoint is of step 40 in s3://bucket/mnist" in waited.err
     assert "Go on from it: bireme resume mnist" in waited.err
 
-    assert "mnist goes on from step 40" in bireme.done("resume", "mnist").err
+    assert "mnist resumes from step 40" in bireme.done("resume", "mnist").err
     pods.run_in_order("mnist-master-0", "mnist-worker-0")
     until(lambda: bireme.json("show", "mnist")["phase"] == "Running")
     assert "mnist: from 2 to 1 ranks" in bireme.done("scale", "mnist", "1").err

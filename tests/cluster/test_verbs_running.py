@@ -190,7 +190,7 @@ def test_an_interrupt_without_a_terminal_stops_the_job(bireme: Verbs) -> None:
     _, said = running.communicate(timeout=60)
 
     assert running.returncode == 130
-    assert "stopped sleeper; `bireme resume sleeper` goes on with it" in said
+    assert "stopped sleeper; `bireme resume sleeper` resumes it" in said
     assert bireme.json("show", "sleeper")["phase"] == "Suspended"
 
 

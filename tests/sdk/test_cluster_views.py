@@ -152,7 +152,7 @@ def test_a_job_that_nobody_takes_up_says_so() -> None:
     view = cluster_views.view(_seen(job()))
 
     assert view.phase is Phase.CREATED
-    assert "no operator has taken it up" in view.why
+    assert "no operator has picked it up" in view.why
 
 
 def test_an_object_that_is_no_job_is_shown_all_the_same() -> None:

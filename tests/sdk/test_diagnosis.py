@@ -293,7 +293,7 @@ def test_an_attempt_that_its_user_wished_for_is_nobodys_fault() -> None:
     found = diagnosis.restarted(_evidence(Status(attempt=1, wished=1), _life("worker-0", attempt=1)), 1)
 
     assert found is not None
-    assert (found.summary, found.error) == ("mnist starts anew because it was scaled or resumed", None)
+    assert (found.summary, found.error) == ("mnist starts again because it was scaled or resumed", None)
 
 
 def test_the_failure_names_the_rank_that_ps_names() -> None:
@@ -329,7 +329,7 @@ def test_a_failure_that_was_not_tried_again_says_why(why: str, said: str) -> Non
     found = diagnosis.diagnose(_evidence(status, _life("worker-1", 10.0)))
 
     assert found is not None
-    assert found.summary.endswith(f"(not tried again: {said})")
+    assert found.summary.endswith(f"(not retried: {said})")
 
 
 def test_a_failure_that_used_up_its_retries_does_not_say_that_it_was_not_tried_again() -> None:

@@ -51,7 +51,7 @@ def test_a_failed_job_that_was_just_resumed_is_not_deleted_by_its_name(tmp_path:
     run = _failed(tmp_path)
     _call_back(run)
 
-    with pytest.raises(errors.BadInput, match="mnist goes on again: it was resumed a moment ago"):
+    with pytest.raises(errors.BadInput, match="mnist runs again: it was resumed a moment ago"):
         LocalJob(run).remove()
 
     assert run.exists()

@@ -1,4 +1,4 @@
-"""Where is a verb to act: on this machine or in a cluster. These options may stand anywhere before `--`."""
+"""Says where a verb acts: here or in a cluster. These options may stand anywhere before `--`."""
 
 from __future__ import annotations
 

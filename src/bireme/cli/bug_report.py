@@ -1,4 +1,4 @@
-"""What happens with an error that is our fault: its traceback goes to a file, a sentence to the user."""
+"""Reports an error that is our fault: its traceback goes to a file, a sentence to the user."""
 
 from __future__ import annotations
 

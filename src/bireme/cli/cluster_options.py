@@ -1,4 +1,4 @@
-"""What do the verbs share that administer a cluster: their options, and how they ask it."""
+"""Holds what the verbs share that administer a cluster: their options, and how they ask it."""
 
 from __future__ import annotations
 

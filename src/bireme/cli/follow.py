@@ -1,4 +1,4 @@
-"""How are jobs followed until they end, or until the user turns away."""
+"""Follows jobs until they end, or until the user leaves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_MISSED = 5
 class Ending(Enum):
     """Why following ended."""
 
-    OVER = "the jobs have ended or were put aside"
+    OVER = "the jobs have ended or were suspended"
     LEFT = "the user pressed Ctrl-C"
     TOLD = "a signal told us to end"
     CLOSED = "nobody reads our output any more"

@@ -1,4 +1,4 @@
-"""How does a verb begin: with a client, after it has carried on what was left dead."""
+"""Begins a verb: makes its client, and restarts runners that died."""
 
 from __future__ import annotations
 

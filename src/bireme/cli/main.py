@@ -1,4 +1,4 @@
-"""What does `bireme` do with the words after it: the verbs, loaded one at a time, and how errors end.
+"""Runs the verb that the words after `bireme` name, loads it alone, and ends with its errors.
 
 `bireme --help` is shown often, and by shells for completion: it imports click and nothing else of weight.
 """
@@ -41,8 +41,8 @@ VERBS = {
     "checkpoints": Verb("checkpoints", "List the checkpoints of a job, or export one."),
     "tensorboard": Verb("tensorboard", "Show in TensorBoard what a job reported."),
     "wait": Verb("wait", "Wait until jobs have ended, and exit with their status."),
-    "stop": Verb("stop", "Put jobs aside; they can be resumed."),
-    "resume": Verb("resume", "Let jobs that were stopped, or that failed, go on."),
+    "stop": Verb("stop", "Suspend jobs; they can be resumed."),
+    "resume": Verb("resume", "Resume jobs that were stopped, or that failed."),
     "scale": Verb("scale", "Change how many ranks a script has, or replicas a role."),
     "rm": Verb("rm", "End jobs and delete what they left."),
     "check": Verb("check", "Say whether manifests are valid; start nothing."),
@@ -51,7 +51,7 @@ VERBS = {
     "doctor": Verb("doctor", "Say what this machine or a cluster offers, and what is missing."),
     "install": Verb("install", "Install the operator and the job kinds into a cluster."),
     "uninstall": Verb("uninstall", "Take the operator and the job kinds out of a cluster."),
-    "operator": Verb("operator", "Carry on every job of a cluster, until told to stop."),
+    "operator": Verb("operator", "Run the operator of a cluster, until told to stop."),
     "completion": Verb("completion", "Print the shell's completion script."),
 }
 

@@ -1,4 +1,4 @@
-"""Which manifests do `check` and `render` read."""
+"""Reads the manifests of `check` and `render`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operating system refused, as an error that says whose turn it is.
+"""Turns what the operating system refused into an error that says what to do next.
 
 Most places name the file and the next step themselves; this is for what reaches the end of a command. An
 error of the system that none of these rules knows is a bug of ours.

@@ -1,4 +1,4 @@
-"""How does `bireme run` end: followed to the end, left by its user, or told to stop."""
+"""Ends `bireme run`: followed to the end, left by its user, or told to stop."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def told(view: JobView, *, named: bool) -> list[str]:
                 return [f"{name}Failed: {view.why}", *left]
             return render_diagnosis.lines(view.diagnosis, left)
         case Phase.SUSPENDED:
-            return [f"{view.id} was put aside; `bireme resume {view.id}` goes on with it"]
+            return [f"{view.id} was suspended; `bireme resume {view.id}` resumes it"]
         case _:
             return [f"{view.id} is {view.phase}"]
 
@@ -120,7 +120,7 @@ def _left(handles: Sequence[JobHandle], signals: Signals) -> int:
 
 def _goes_on(handles: Sequence[JobHandle]) -> None:
     for one in handles:
-        _say_quietly(f"{one.id} goes on without you. Come back with `bireme logs -f {one.id}`.")
+        _say_quietly(f"{one.id} continues in the background. Follow it with `bireme logs -f {one.id}`.")
 
 
 def _stop(handles: Sequence[JobHandle]) -> int:
@@ -128,11 +128,11 @@ def _stop(handles: Sequence[JobHandle]) -> int:
         _say_quietly(f"stopping {one.id}")
         view = one.stop()
         if view.phase is Phase.SUSPENDED and not view.resuming:
-            _say_quietly(f"stopped {one.id}; `bireme resume {one.id}` goes on with it")
+            _say_quietly(f"stopped {one.id}; `bireme resume {one.id}` resumes it")
         elif view.is_over:
             _say_quietly(f"{one.id} had ended already: {view.phase}")
         else:
-            _say_quietly(f"{one.id} is not stopped: somebody resumed it meanwhile")
+            _say_quietly(f"{one.id} is not stopped: it was resumed meanwhile")
     return errors.Interrupted.exit_status
 
 

@@ -137,7 +137,7 @@ def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:
         return
     for one in handles:
         print(one.id, flush=True)
-        say(f"{one.id} goes on without you; follow it with `bireme logs -f {one.id}`")
+        say(f"{one.id} continues in the background; follow it with `bireme logs -f {one.id}`")
 
 
 def _print(handles: tuple[JobHandle, ...]) -> None:

@@ -1,4 +1,4 @@
-"""How do lines of ranks, our own words and one status line share a terminal."""
+"""Lets lines of ranks, our own words and one status line share a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose option is it: ours, or the script's, which come after `--`. Pure."""
+"""Tells our options from the script's, which come after `--`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is at the other end of our streams: a terminal, how wide, with colours, or a pipe."""
+"""Describes the other end of our streams: a terminal, its width and colours, or a pipe."""
 
 from __future__ import annotations
 

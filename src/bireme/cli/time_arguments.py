@@ -1,4 +1,4 @@
-"""What time does a person mean: `10m`, `2h30m`, `2026-11-15T10:00`. Pure."""
+"""Reads the times that people write: `10m`, `2h30m`, `2026-11-15T10:00`. Pure."""
 
 from __future__ import annotations
 

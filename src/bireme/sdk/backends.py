@@ -1,4 +1,4 @@
-"""What does a place offer whose jobs are started, watched and changed: this machine, or a cluster.
+"""Declares what a backend offers: this machine, or a cluster.
 
 Each backend has one: `local.LocalPlace` and `cluster.ClusterPlace`. Both speak in the same views, so that
 whoever shows a job need not know where it runs.
@@ -86,13 +86,13 @@ class Following(Protocol):
         """Whether the job is there: it may be removed while it is followed."""
 
     def is_removed(self) -> bool:
-        """Whether the job is gone, or is about to be because somebody removed it."""
+        """Whether the job is gone, or is about to be because it was removed."""
 
     def is_over(self) -> bool:
         """Whether nothing more is to be expected."""
 
     def revive(self) -> bool:
-        """Carries on what was left dead; returns whether there was something."""
+        """Restarts a runner that died; returns whether there was one."""
 
     def close(self) -> None: ...
 

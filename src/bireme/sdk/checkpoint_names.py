@@ -1,4 +1,4 @@
-"""Which checkpoints can a run be continued from, and how is one named."""
+"""Names the checkpoints that a run can continue from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a program start, watch and end jobs: the verbs of the command line as methods."""
+"""Starts, watches and ends jobs from a program: the verbs of the command line as methods."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JobHandle:
         return self._found.view()
 
     def stacks(self, rank: int | None = None) -> tuple[RankStack, ...]:
-        """Where the Python code of each rank is now, or of one; the ranks go on undisturbed."""
+        """Where the Python code of each rank is now, or of one; the ranks continue undisturbed."""
         return self._found.stacks(rank)
 
     def attending(self) -> AbstractContextManager[None]:
@@ -70,11 +70,11 @@ class JobHandle:
                     raise errors.BadInput(f"{self.id} was removed while it was waited for")
                 if end is not None and time.monotonic() >= end:
                     phase = watch.glance().phase
-                    goes_on = f"it goes on; `bireme show {self.id}` says what it does"
+                    goes_on = f"it continues; `bireme show {self.id}` says what it does"
                     is_stopped = phase is Phase.SUSPENDED
                     raise errors.Unreachable(
                         f"{self.id} has not ended within {timeout:g} s: it is {phase}",
-                        hint=f"`bireme resume {self.id}` goes on with it" if is_stopped else goes_on,
+                        hint=f"`bireme resume {self.id}` resumes it" if is_stopped else goes_on,
                     )
                 watch.revive()
                 time.sleep(_LOOK_EVERY)
@@ -124,11 +124,11 @@ class JobHandle:
         return run_checkpoints.listed(self._found.checkpoints_at())
 
     def stop(self) -> JobView:
-        """Puts the job aside (SIGTERM, grace, SIGKILL) and returns once it rests; it can be resumed."""
+        """Suspends the job (SIGTERM, grace, SIGKILL) and returns once it has stopped; it can be resumed."""
         return self._found.stop()
 
     def resume(self) -> JobView:
-        """Lets a job that was stopped go on with its next attempt."""
+        """Resumes a job that was stopped, with its next attempt."""
         return self._found.resume()
 
     def scale(self, **replicas: int) -> JobView:
@@ -182,9 +182,10 @@ class Client:
         image: str = "",
         continues: str = "",
     ) -> JobHandle:
-        """Starts a script and returns at once; `retries` says how many crashes are forgiven.
+        """Starts a script and returns at once; `retries` says how many crashes are tolerated.
 
-        `continues` names a job, or a folder, whose newest checkpoint (`NAME@STEP`: that one) it goes on from.
+        `continues` names a job, or a folder, whose newest checkpoint it continues from; `NAME@STEP`
+        is that of a step.
         """
         asked = Script(
             path=str(script),
@@ -315,11 +316,11 @@ class Client:
     # Changing
 
     def stop(self, name: str) -> JobView:
-        """Puts a job aside (SIGTERM, grace, SIGKILL) and returns once it rests; it can be resumed."""
+        """Suspends a job (SIGTERM, grace, SIGKILL) and returns once it has stopped; it can be resumed."""
         return self.find(name).stop()
 
     def resume(self, name: str) -> JobView:
-        """Lets a job that was stopped go on with its next attempt."""
+        """Resumes a job that was stopped, with its next attempt."""
         return self.find(name).resume()
 
     def scale(self, name: str, **replicas: int) -> JobView:
@@ -331,7 +332,7 @@ class Client:
         JobHandle(self.places.exact(name)).remove()
 
     def revive(self) -> tuple[str, ...]:
-        """Carries on the jobs of this machine whose runner died, and returns their ids."""
+        """Restarts the runners of this machine's jobs that died, and returns the ids of the jobs."""
         return self.places.local.revive()
 
     def _with_origin(self, options: RunOptions) -> RunOptions:

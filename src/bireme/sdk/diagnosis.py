@@ -1,4 +1,4 @@
-"""Why does a job wait, why did it restart, why did it fail: the first cause, not the last echo. Pure."""
+"""Explains why a job waits, restarted or failed: the first cause, not the last echo. Pure."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
     if status.trouble and attempt is None:
         return Diagnosis(
             finding=Finding.WAITING,
-            summary=f"{evidence.id} tries again: {status.trouble}",
+            summary=f"{evidence.id} retries: {status.trouble}",
             more=f"bireme show {evidence.id}",
         )
     if attempt is not None and status.wished == attempt:
-        summary = f"{evidence.id} starts anew because it was scaled or resumed"
+        summary = f"{evidence.id} starts again because it was scaled or resumed"
         return Diagnosis(finding=Finding.RESTARTED, summary=summary)
     if not status.crashes and not status.evictions:
         return None
@@ -97,7 +97,7 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
 
 
 def first_error(evidence: Evidence, attempt: int) -> FirstError | None:
-    """The error that the decision was made on; else the earliest by its own time, not by who ended first."""
+    """The error that the decision was made on; else the earliest by its own time, not the first end."""
     suspects = list(_suspects(evidence, attempt))
     blame = evidence.status.blame
     if blame is not None and blame.attempt == attempt:
@@ -143,7 +143,7 @@ def _failed(evidence: Evidence) -> Diagnosis:
         tries = f" in attempt {error.attempt + 1}" if error.attempt else ""
         summary = f"{evidence.id} failed: {_told(evidence.job, error, tries)}"
         if why := retry_policy.why_no_more(evidence.job, evidence.status):
-            summary += f" (not tried again: {why})"
+            summary += f" (not retried: {why})"
     return Diagnosis(
         finding=Finding.FAILED,
         summary=summary,
@@ -168,12 +168,12 @@ def _unsaved(evidence: Evidence) -> Diagnosis | None:
 
 
 def _input_advice(job: Job, error: FirstError | None) -> tuple[str, ...]:
-    """Says who may read what a user types, to a rank that tried to and could not."""
+    """Says which job may read what a user types, to a rank that tried to and could not."""
     if error is None or not error.what.startswith(_UNREAD) or not job.torchrun_environment:
         return ()
     who_may = "standard input is only given to a job with one worker"
     if rank_names.is_alone(job):
-        return ("standard input has ended: a terminal's with Ctrl-D, with --detach, or when nobody follows",)
+        return ("standard input has ended: a terminal's with Ctrl-D, with --detach, or when left",)
     return (f"{who_may}: bireme run {_script(job)} --workers 1",)
 
 
@@ -233,7 +233,7 @@ def _counts(evidence: Evidence, life: ReplicaHistory) -> bool:
 
 
 def _to_blame(evidence: Evidence, ended: list[ReplicaHistory]) -> list[ReplicaHistory]:
-    """Of a gang everybody; else those that failed for good, or who crashed last if nobody did.
+    """Of a gang all; else those that failed for good, or the one that crashed last if none did.
 
     Replicas that are restarted one by one may have recovered long ago from an error that is not the cause.
     """

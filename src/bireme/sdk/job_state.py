@@ -82,9 +82,9 @@ def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float)
         case Phase.QUEUED:
             return status.waiting
         case Phase.SUSPENDED if not job.policy.suspend:
-            return "goes on as soon as its replicas have ended"
+            return "resumes as soon as its replicas have ended"
         case Phase.SUSPENDED:
-            return f"stopped; `bireme resume {id}` goes on"
+            return f"stopped; `bireme resume {id}` resumes it"
         case Phase.FAILED:
             condition = status.condition(ConditionType.FAILED)
             stated = condition.message if condition else ""
@@ -94,7 +94,7 @@ def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float)
             return ""
         case phase:
             if status.trouble:
-                return f"tries again: {status.trouble}"
+                return f"retries: {status.trouble}"
             if phase is Phase.RESTARTING:
                 condition = status.condition(ConditionType.RESTARTING)
                 stated = condition.message if condition else ""

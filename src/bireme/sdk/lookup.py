@@ -1,4 +1,4 @@
-"""Where is the job that a name means: on this machine, or in a cluster that its user has used.
+"""Finds the job that a name means: on this machine, or in a cluster that its user has used.
 
 A verb that is about this machine alone imports nothing of Kubernetes: clusters are reached when they are
 named, by `--on` or BIREME_ON, or when the user has started jobs there before.

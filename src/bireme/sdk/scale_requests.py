@@ -1,4 +1,4 @@
-"""What a user's counts mean for a job: replicas of roles, or ranks where the job is a script. Pure."""
+"""Applies a user's counts to a job: replicas of roles, or ranks of a script. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ALL = "workers"
 def resized(id: str, job: Job, counts: Mapping[str, int], phase: Phase) -> Job:
     """The job with the counts, or the error that says why it cannot have them."""
     if phase.is_final:
-        raise errors.BadInput(f"{id} has ended ({phase})", hint="only a job that goes on can be scaled")
+        raise errors.BadInput(f"{id} has ended ({phase})", hint="only a job that has not ended can be scaled")
     if job.kind is Kind.MPI and job.unit is RestartScope.GANG:
         raise errors.BadInput(
             f"{id} starts a fixed number of ranks with mpirun -np",
-            hint="stop it, and run it anew with another number of workers",
+            hint="stop it, and run it again with another number of workers",
         )
     larger = _with_ranks(id, job, counts) if rank_names.counts_ranks(job) else _with_replicas(id, job, counts)
     problems = list(kinds.module(job.kind).validate(larger))
@@ -45,7 +45,7 @@ def _with_ranks(id: str, job: Job, counts: Mapping[str, int]) -> Job:
     count = list(counts.values())[-1]
     if count < 1:
         raise errors.BadInput(
-            f"a script has at least 1 rank, got {count}", hint=f"to put it aside: bireme stop {id}"
+            f"a script has at least 1 rank, got {count}", hint=f"to suspend it: bireme stop {id}"
         )
     first = job.role("master") or job.roles[0]
     if first.name != "master":

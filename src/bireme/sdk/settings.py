@@ -1,4 +1,4 @@
-"""What a user has set for good: variables of the environment, and the file config.toml in the home."""
+"""Reads what a user has set for good: variables, and the file config.toml in the home."""
 
 from __future__ import annotations
 

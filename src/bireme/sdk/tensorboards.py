@@ -1,4 +1,4 @@
-"""How does TensorBoard come to a job: its event files, and the program that shows them."""
+"""Brings TensorBoard to a job: its event files, and the program that shows them."""
 
 from __future__ import annotations
 

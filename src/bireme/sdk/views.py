@@ -1,4 +1,4 @@
-"""What is shown of a job: the values that the Python face returns and that `--json` prints."""
+"""Declares what is shown of a job: the values that the client returns and that `--json` prints."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     stopping: bool = False
     """It was told to stop, and its replicas have not ended yet."""
     resuming: bool = False
-    """It was stopped and told to go on, and has not begun to."""
+    """It was stopped and told to resume, and has not begun to."""
 
     @property
     def key(self) -> str:
@@ -205,7 +205,7 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     api_version: str
     crashes: int
     crash_limit: int | None
-    """None means that any number is forgiven."""
+    """None means that any number is tolerated."""
     evictions: int
     eviction_limit: int
     forgiven: int = 0
@@ -220,11 +220,11 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     checkpoint: CheckpointView | None = None
     """The newest one that its script has saved with `run.save`, if it is known."""
     resumable: bool = False
-    """It has failed, and `bireme resume` lets it go on."""
+    """It has failed, and `bireme resume` resumes it."""
     counts_ranks: bool = False
     """Its replicas are the ranks of a script, which are counted together."""
     ran: float | None = None
-    """Seconds for which any of its replicas ran: neither in the queue nor put aside. None if none did."""
+    """Seconds for which any of its replicas ran: neither in the queue nor suspended. None if none did."""
     command: tuple[str, ...]
     """Of the replica that leads."""
     folder: str
@@ -252,7 +252,7 @@ class WarmState(StrEnum):
     STARTING = "starting"
     """It still imports."""
     STOPPED = "stopped"
-    """A signal has stopped it; it serves nobody until it is continued."""
+    """A signal has stopped it; it serves no run until it is continued."""
 
 
 class WarmView(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""A gang whose size is changed starts anew at its new size: nobody joins, or leaves, a gang that runs."""
+"""A gang whose size is changed starts again at its new size: nobody joins, or leaves, a gang that runs."""
 
 from __future__ import annotations
 

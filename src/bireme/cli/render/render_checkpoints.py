@@ -1,4 +1,4 @@
-"""How do checkpoints look on a terminal. Pure."""
+"""Shows checkpoints. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a cluster look. Pure."""
+"""Shows a cluster. Pure."""
 
 from __future__ import annotations
 

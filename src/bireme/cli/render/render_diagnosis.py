@@ -1,4 +1,4 @@
-"""How is a person told why a job failed: what, where to read on, and the first error last. Pure."""
+"""Tells a person why a job failed: what, where to read on, and the first error last. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_LINES = 40
 
 
 def lines(diagnosis: Diagnosis, kept: Sequence[str] = ()) -> list[str]:
-    """The whole story, to be printed last; `kept` says what is left to go on from."""
+    """The whole story, to be printed last; `kept` says what is left to continue from."""
     told = [diagnosis.summary]
     if diagnosis.finding is Finding.INDEPENDENT:
         return told + indented(diagnosis.advice)

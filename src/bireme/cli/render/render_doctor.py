@@ -1,4 +1,4 @@
-"""How does a machine look. Pure."""
+"""Shows a machine. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does an installation look as text. Pure."""
+"""Shows an installation. Pure."""
 
 from __future__ import annotations
 

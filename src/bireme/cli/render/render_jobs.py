@@ -1,4 +1,4 @@
-"""How do jobs look in a list and one by one. Pure."""
+"""Shows jobs in a list and one by one. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def shown(job: JobView, now: float, columns: int | None = None) -> list[str]:
 
 
 def kept(job: JobView, now: float) -> list[str]:
-    """What a job that failed can go on from, and how."""
+    """What a job that failed can continue from, and how."""
     one, again = job.checkpoint, f"bireme resume {job.id}"
     if job.phase is not Phase.FAILED or one is None:
         return []
@@ -118,8 +118,8 @@ def _fact(name: str, value: str, columns: int | None) -> list[str]:
 def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
     limit = "any number" if job.crash_limit is None else job.crash_limit
     earlier = f", and {job.forgiven} before it got further or was resumed" if job.forgiven else ""
-    crashes = f"{job.crashes - job.forgiven} of {limit} forgiven{earlier}"
-    evictions = f"{job.evictions} of {job.eviction_limit} forgiven"
+    crashes = f"{job.crashes - job.forgiven} of {limit} tolerated{earlier}"
+    evictions = f"{job.evictions} of {job.eviction_limit} tolerated"
     facts = [
         ("command", " ".join(job.command)),
         ("resources", _resources(job)),

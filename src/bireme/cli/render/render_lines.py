@@ -1,4 +1,4 @@
-"""How do a log line and the status line look. Pure."""
+"""Shows a log line and the status line. Pure."""
 
 from __future__ import annotations
 

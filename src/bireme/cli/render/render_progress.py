@@ -1,4 +1,4 @@
-"""How the progress of a job looks, in a cell of a list and in full. Pure."""
+"""Shows the progress of a job, in a cell of a list and in full. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How warm interpreters look: all of them in a line, or each in one. Pure."""
+"""Shows warm interpreters: all of them in a line, or each in one. Pure."""
 
 from __future__ import annotations
 

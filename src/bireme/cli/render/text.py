@@ -1,4 +1,4 @@
-"""How is text fitted to a terminal: tables, widths, durations. Pure."""
+"""Fits text to a terminal: tables, widths, durations. Pure."""
 
 from __future__ import annotations
 

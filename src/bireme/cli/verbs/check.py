@@ -1,4 +1,4 @@
-"""`bireme check`: are manifests valid."""
+"""`bireme check`: says whether manifests are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bireme checkpoints`: from where can a job go on, and how does its model leave it."""
+"""`bireme checkpoints`: lists what a job can continue from, and exports its model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bireme completion`: how does a shell learn our words."""
+"""`bireme completion`: prints what teaches a shell our words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bireme doctor`: what does this machine, or a cluster, offer."""
+"""`bireme doctor`: says what this machine, or a cluster, offers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def command(
 ) -> None:
     """Says what this machine offers: cpu, memory, GPUs, cgroups, MPI, frameworks, and what is missing.
 
-    With --on kubernetes: what a cluster offers, who carries on its jobs, and what stands in their way.
+    With --on kubernetes: what a cluster offers, which operator runs its jobs, and what stands in their way.
     """
     client = opened()
     if client.places.backend is Backend.KUBERNETES:

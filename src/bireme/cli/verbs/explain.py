@@ -1,4 +1,4 @@
-"""`bireme explain`: what does an error code mean."""
+"""`bireme explain`: says what an error code means."""
 
 from __future__ import annotations
 

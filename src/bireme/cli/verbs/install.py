@@ -1,4 +1,4 @@
-"""`bireme install`: put the definitions and the operator into a cluster."""
+"""`bireme install`: puts the definitions and the operator into a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bireme.operator.install.operator_objects import OperatorSettings
 @click.option("--kind", "chosen", multiple=True, metavar="KIND", help="Serve only this kind; repeatable.")
 @click.option("--network-policy", is_flag=True, help="Keep others away from the operator's ports.")
 @click.option("--crds-only", is_flag=True, help="Only the definitions of the job kinds, no operator.")
-@click.option("--adopt", is_flag=True, help="Take over what somebody else has defined or changed.")
+@click.option("--adopt", is_flag=True, help="Take over what others have defined or changed.")
 @click.option("--dry-run", is_flag=True, help="Let the cluster check everything, and change nothing.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the operator works.")
 @click.option(

@@ -1,4 +1,4 @@
-"""`bireme logs`: what did the replicas print."""
+"""`bireme logs`: prints what ranks printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bireme operator`: carry on every job of a cluster."""
+"""`bireme operator`: runs the operator."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def command(
     metrics_port: int,
     metrics_bind: str,
 ) -> None:
-    """Carry on every job of a cluster, until told to stop."""
+    """Run the operator of a cluster, until told to stop."""
     from bireme.backends.kubernetes.backend import Settings
     from bireme.backends.kubernetes.client import access  # here, because they need an extra
     from bireme.operator import process

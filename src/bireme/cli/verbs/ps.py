@@ -1,4 +1,4 @@
-"""`bireme ps`: which jobs are there."""
+"""`bireme ps`: lists jobs."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def _list_warm(found: tuple[WarmView, ...]) -> None:
     print_lines(render_warm.listed(found, time.time(), table_width()))
     for one in found:
         if one.state is WarmState.STOPPED:
-            say(f"{one.pid} was stopped by a signal and serves nobody; `kill -CONT {one.pid}` continues it")
+            say(f"{one.pid} was stopped by a signal and serves no run; `kill -CONT {one.pid}` continues it")
     say("end them with `bireme doctor --end-warm`" if found else "no interpreter is warm")

@@ -1,4 +1,4 @@
-"""`bireme render`: what does a manifest look like in full."""
+"""`bireme render`: prints a manifest in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bireme resume`: let jobs go on that were stopped, or that failed."""
+"""`bireme resume`: resumes jobs that were stopped, or that failed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from bireme.model.status import Phase
 from bireme.sdk.views import JobViews
 
 
-@click.command("resume", short_help="Let jobs that were stopped, or that failed, go on.")
+@click.command("resume", short_help="Resume jobs that were stopped, or that failed.")
 @names
 @as_json
 def command(names: tuple[str, ...], as_json: bool) -> None:
-    """Lets jobs that were stopped, or that failed, go on with their next attempt.
+    """Resumes jobs that were stopped, or that failed, with their next attempt.
 
-    It costs none of their retries; of a job that failed, all retries are there again. The script goes on from
-    its last checkpoint, if it saves any with `run.save` and restores them.
+    It costs none of their retries; of a job that failed, all retries are there again. The script
+    continues from its last checkpoint, if it saves any with `run.save` and restores them.
 
     Without a NAME, your newest job that was stopped or has failed.
     """
@@ -27,10 +27,10 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
         before, view = job.view(), job.resume()
         views.append(view)
         if before.stopping:
-            say(f"{view.id} was being stopped; it goes on instead")
+            say(f"{view.id} was being stopped; it continues instead")
         elif before.phase in (Phase.SUSPENDED, Phase.FAILED):
             since = f" from step {view.checkpoint.step}" if view.checkpoint else ""
-            say(f"{view.id} goes on{since}; follow it with `bireme logs -f {view.id}`")
+            say(f"{view.id} resumes{since}; follow it with `bireme logs -f {view.id}`")
         else:
             say(f"{view.id} was not stopped: it is {before.phase}")
     if as_json:

@@ -1,4 +1,4 @@
-"""`bireme rm`: end jobs and delete what they left."""
+"""`bireme rm`: ends jobs and deletes what they left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bireme run`: start a script or manifests here, and follow them."""
+"""`bireme run`: starts a script or manifests, and follows them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RunCommand(click.Command):
 @click.option("--gpu", type=int, metavar="N", help="GPUs of each rank.  [default: 0]")
 @click.option("--cpu", metavar="AMOUNT", help="CPUs of each rank: 2, 500m.  [default: 1, not enforced]")
 @click.option("--memory", metavar="AMOUNT", help="Memory of each rank: 4Gi.  [default: no limit]")
-@click.option("--retries", type=int, metavar="N", help="Crashes that are forgiven.  [default: 3]")
+@click.option("--retries", type=int, metavar="N", help="Crashes that are tolerated.  [default: 3]")
 @click.option("--name", metavar="NAME", help="Of the job.  [default: the script's, with four letters]")
 @click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable for every rank.")
 @click.option("--map", multiple=True, metavar="PATH=HERE", help="Supply a path of the image: /opt/app=./src.")
@@ -66,10 +66,10 @@ class RunCommand(click.Command):
 @click.option("--command", metavar="WORDS", help="What the image's entrypoint would have run.")
 @click.option("--python", metavar="PROGRAM", help="The interpreter.  [default: the active environment's]")
 @click.option("--fit", is_flag=True, help="Shrink cpu, memory and GPUs of a manifest to this machine.")
-@click.option("--cold", is_flag=True, help="Start every rank anew, not from a warm interpreter.")
+@click.option("--cold", is_flag=True, help="Start every rank in a new interpreter, not from a warm one.")
 @click.option("--detach", is_flag=True, help="Return at once; the job outlives the terminal.")
 @click.option("--image", metavar="IMAGE", help="In a cluster: of every container.  [default: $BIREME_IMAGE]")
-@click.option("--from", "continues", metavar="JOB[@STEP]", help="Go on from another run's checkpoint.")
+@click.option("--from", "continues", metavar="JOB[@STEP]", help="Continue from another run's checkpoint.")
 @as_json
 def command(**words: Any) -> None:  # Any: click passes each option with a type of its own
     """Runs SCRIPT with --workers ranks, or every job of a manifest (-f), and follows it.

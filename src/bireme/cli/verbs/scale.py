@@ -1,4 +1,4 @@
-"""`bireme scale`: change how many ranks a script has, or replicas a role."""
+"""`bireme scale`: changes how many ranks a script has, or replicas a role."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def command(name: str, counts: tuple[str, ...], as_json: bool) -> None:
     bireme scale train-abcd 4
     bireme scale mnist worker=4
 
-    A gang, such as every script, starts anew at its new size, from its last checkpoint.
+    A gang, such as every script, starts again at its new size, from its last checkpoint.
     """
     wanted = dict(_count(one) for one in counts)
     job = opened().find(name)

@@ -1,4 +1,4 @@
-"""`bireme show`: what is there to know about a job."""
+"""`bireme show`: shows everything about a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bireme stacks`: where is the Python code of each rank now."""
+"""`bireme stacks`: prints where the Python code of each rank is now."""
 
 from __future__ import annotations
 

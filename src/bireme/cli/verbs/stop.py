@@ -1,4 +1,4 @@
-"""`bireme stop`: put jobs aside."""
+"""`bireme stop`: suspends jobs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SILENT = 3.0
 """Seconds after which whoever waits is told what for."""
 
 
-@click.command("stop", short_help="Put jobs aside; they can be resumed.")
+@click.command("stop", short_help="Suspend jobs; they can be resumed.")
 @names
 @as_json
 def command(names: tuple[str, ...], as_json: bool) -> None:
-    """Stops jobs (SIGTERM, then SIGKILL after their grace) and waits until they rest.
+    """Stops jobs (SIGTERM, then SIGKILL after their grace) and waits until they have stopped.
 
     Without a NAME, your newest active job. A stopped job keeps everything that it wrote;
-    `bireme resume` goes on with its next attempt.
+    `bireme resume` resumes its next attempt.
     """
     client = opened()
     views, is_done = [], True
@@ -53,10 +53,10 @@ def _told(before: JobView, view: JobView) -> str:
         when = "had ended already" if before.is_over else "ended before it could be stopped"
         return f"{view.id} {when}: {view.phase}"
     if not _is_stopped(view):
-        return f"{view.id} is not stopped: somebody resumed it meanwhile"
+        return f"{view.id} is not stopped: it was resumed meanwhile"
     if before.phase is Phase.SUSPENDED and not before.stopping:
-        return f"{view.id} was stopped already; `bireme resume {view.id}` goes on with it"
-    return f"stopped {view.id}; `bireme resume {view.id}` goes on with it"
+        return f"{view.id} was stopped already; `bireme resume {view.id}` resumes it"
+    return f"stopped {view.id}; `bireme resume {view.id}` resumes it"
 
 
 def _is_stopped(view: JobView) -> bool:

@@ -1,4 +1,4 @@
-"""`bireme tensorboard`: show in TensorBoard what a job reported."""
+"""`bireme tensorboard`: shows in TensorBoard what a job reported."""
 
 from __future__ import annotations
 

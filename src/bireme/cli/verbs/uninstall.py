@@ -1,4 +1,4 @@
-"""`bireme uninstall`: take the operator and the definitions out of a cluster."""
+"""`bireme uninstall`: takes the operator and the definitions out of a cluster."""
 
 from __future__ import annotations
 

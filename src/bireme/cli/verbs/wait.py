@@ -1,4 +1,4 @@
-"""`bireme wait`: wait until jobs have ended."""
+"""`bireme wait`: waits until jobs have ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(names: tuple[str, ...], timeout: str | None, as_json: bool) -> None:
     jobs = [client.find(name) for name in all_meant(client, names)]
     for job in jobs:
         if job.view().phase is Phase.SUSPENDED:
-            say(f"{job.id} is put aside; `bireme resume {job.id}` goes on with it")
+            say(f"{job.id} is suspended; `bireme resume {job.id}` resumes it")
     views = []
     for job in jobs:
         begin = time.monotonic()

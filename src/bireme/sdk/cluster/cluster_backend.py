@@ -178,7 +178,7 @@ class ClusterPlace:
             self.session.ask(lambda api: job_client.create(api, body.manifest, dry_run=True))
         except errors.BadManifest as error:
             raise errors.BadManifest(
-                f"the API server refuses it: {error.what}", where=f"{read.file}:{read.line}"
+                f"the API server rejects it: {error.what}", where=f"{read.file}:{read.line}"
             ) from error
         except errors.BadInput as error:
             here = str(error)

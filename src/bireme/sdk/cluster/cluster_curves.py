@@ -1,4 +1,4 @@
-"""What did the ranks of a cluster's job report: read from the logs of its pods."""
+"""Reads what the ranks of a cluster's job reported from the logs of its pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is new about a job of a cluster since the last look: a follower that is polled."""
+"""Follows a job of a cluster; it is polled, and tells what is new since the last look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the way of jobs in a cluster, each with a next step."""
+"""Finds what keeps jobs from running in a cluster, each with a next step."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _operator_problems(facts: ClusterFacts) -> Iterator[Problem]:
         yield Problem(what, "to have Bireme's operator instead: bireme install says what to do")
     elif facts.operator is None:
         what = "whether Bireme's operator runs cannot be seen: you may not read its lease"
-        yield Problem(what, "ask an administrator, or start a job: bireme show says if nobody takes it up")
+        yield Problem(what, "ask an administrator, or start a job: bireme show says if none picks it up")
     elif not facts.operator:
         yield _absent(facts)
     elif not facts.watched:

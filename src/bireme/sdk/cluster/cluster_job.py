@@ -1,4 +1,4 @@
-"""One job of a cluster: seen, followed, put aside, scaled and removed."""
+"""One job of a cluster: seen, followed, suspended, scaled and removed."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class ClusterJob:
         )
         if now is None:
             self._forget()
-            raise errors.BadInput(f"{self.id} is not there any more", hint="`bireme ps --all` lists what is")
+            raise errors.BadInput(f"{self.id} does not exist any more", hint="`bireme ps --all` lists jobs")
         return cluster_views.seen(self.id, self._context, now, pods, time.time(), events)
 
     async def _view(self, api: Api) -> JobView:
@@ -176,7 +176,7 @@ class ClusterJob:
         seen = await self._look(api)
         if not seen.status.phase.is_final:
             await job_client.suspend(api, self._object, True)
-            await self._until(api, seen, "come to rest", _rests)
+            await self._until(api, seen, "stopped", _is_suspended)
         return await self._view(api)
 
     async def _resume(self, api: Api) -> JobView:
@@ -186,23 +186,23 @@ class ClusterJob:
         if seen.status.phase.is_final:
             raise errors.BadInput(
                 f"{self.id} has ended ({seen.status.phase})",
-                hint="a job that ended is run anew with `bireme run`, after `bireme rm` or with another name",
+                hint="run it again with `bireme run`, after `bireme rm` or with another name",
             )
         await job_client.suspend(api, self._object, False)
         return await self._view(api)
 
     async def _call_back(self, api: Api, seen: Seen) -> JobView:
-        """Lets a job that failed go on, if whoever looks after it can."""
+        """Resumes a job that failed, if its operator can."""
         reason = cluster_views.unresumable(seen)
         if reason:
             raise errors.BadInput(
                 f"{self.id} has ended ({seen.status.phase}), and {reason}",
-                hint="run it anew under another name, with the same checkpoints: or with --from",
+                hint="run it again under another name, with the same checkpoints: or with --from",
             )
         wished = seen.status.resumes + 1
         await job_client.resume(api, self._object, wished)
         await self._until(
-            api, seen, "been taken up by its operator", lambda now: now.status.resumes >= wished
+            api, seen, "been picked up by its operator", lambda now: now.status.resumes >= wished
         )
         return await self._view(api)
 
@@ -235,10 +235,10 @@ class ClusterJob:
             await asyncio.sleep(_LOOK_EVERY)
 
 
-def _rests(seen: Seen) -> bool:
+def _is_suspended(seen: Seen) -> bool:
     phase = seen.status.phase
     if not seen.job.policy.suspend:
-        return True  # somebody has resumed it meanwhile
+        return True  # it was resumed meanwhile
     return phase.is_final or (phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods))
 
 

@@ -1,4 +1,4 @@
-"""How far a job of a cluster is, by what its leading rank told in its log."""
+"""Says how far a job of a cluster is, by the log of its leading rank."""
 
 from __future__ import annotations
 

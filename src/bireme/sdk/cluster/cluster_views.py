@@ -32,7 +32,7 @@ from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSumm
 
 _KUEUE = "kueue.x-k8s.io/queue-name"
 UNNOTICED = 10.0
-"""Seconds after which a job that nobody has written a status for is said to wait for an operator."""
+"""Seconds after which a job that no operator has written a status for is said to wait for an operator."""
 
 _BATCH_CONDITIONS = {
     "Complete": ConditionType.SUCCEEDED,
@@ -108,7 +108,7 @@ def status_of(one: JobObject) -> Status:
             msgspec.json.encode({name: part for name, part in told.items() if part is not None})
         )
     except (ValueError, OverflowError, *DAMAGED):
-        return Status()  # written by somebody whose words we do not know
+        return Status()  # written by a controller whose words we do not know
 
 
 def glance(it: Seen) -> Glance:
@@ -173,13 +173,13 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
 
 
 def unresumable(it: Seen) -> str:
-    """Why a job that has failed cannot go on as it is; empty if it can, or has not failed."""
+    """Why a job that has failed cannot be resumed as it is; empty if it can, or has not failed."""
     if it.status.phase is not Phase.FAILED:
         return ""
     if it.object.kind == Kind.BATCH:
         return "a batch Job that has failed stays so"
     if not job_status.is_ours(it.object.status):
-        return "the operator that served it lets no failed job go on"
+        return "the operator that served it cannot resume failed jobs"
     if _KUEUE in it.object.metadata.labels:
         return "Kueue has given its place in the queue away"
     return ""
@@ -277,7 +277,7 @@ def _ready(it: Seen) -> int:
 
 
 def _waits(it: Seen) -> str:
-    """What keeps the job from running, as its pods tell it, or that nobody looks after it."""
+    """What keeps the job from running, as its pods tell it, or that no operator runs it."""
     status = it.status
     if status.phase.is_final or status.phase in (Phase.SUSPENDED, Phase.QUEUED):
         return ""
@@ -291,7 +291,7 @@ def _waits(it: Seen) -> str:
         return f"{rank_names.label(it.job, stuck[0].name)}{others}: {stuck[0].message}"
     created = seconds(it.object.metadata.creationTimestamp) or it.now
     if not status.conditions and not it.pods and it.now - created > UNNOTICED:
-        return "no operator has taken it up; `bireme doctor --on kubernetes` looks for one"
+        return "no operator has picked it up; `bireme doctor --on kubernetes` looks for one"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""In which clusters has this user started jobs: a small file in the home, so that verbs find them by name."""
+"""Remembers in which clusters this user has started jobs, so that verbs find them by name."""
 
 from __future__ import annotations
 

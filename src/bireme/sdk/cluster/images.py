@@ -1,4 +1,4 @@
-"""Which image fits a script: the one that is configured, or a suggestion after what is installed here."""
+"""Chooses an image for a script: the configured one, or one with what is installed here."""
 
 from __future__ import annotations
 

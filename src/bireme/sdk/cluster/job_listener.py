@@ -1,4 +1,4 @@
-"""What happens to one job of a cluster: watched and read in the background, inside the event loop.
+"""Listens to one job of a cluster in the background, inside the event loop.
 
 The job and its pods are watched; each container's log is a stream of its own, made again when it breaks. What
 was seen of a pod is kept when the pod is gone, so that the cause of a restart can be told.

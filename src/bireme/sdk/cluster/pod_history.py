@@ -1,4 +1,4 @@
-"""What became of each replica of a cluster's job: its pods, read as lives. Pure."""
+"""Reads the pods of a cluster's job as the lives of its replicas. Pure."""
 
 from __future__ import annotations
 

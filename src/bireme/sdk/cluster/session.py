@@ -50,7 +50,7 @@ class Bridge:
             raise
 
     def send(self, task: Coroutine[Any, Any, T]) -> Future[T]:
-        """Starts something that goes on by itself until its future is cancelled."""
+        """Starts something that continues by itself until its future is cancelled."""
         return asyncio.run_coroutine_threadsafe(task, self.loop)
 
     def _run(self) -> None:
@@ -86,7 +86,7 @@ class Session:
             ) from error
 
     def send(self, task: Callable[[Api], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Starts something that goes on by itself until it is cancelled."""
+        """Starts something that continues by itself until it is cancelled."""
 
         async def started() -> T:
             return await task(await self._opened())

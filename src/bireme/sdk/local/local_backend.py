@@ -91,7 +91,7 @@ class LocalPlace:
         return True
 
     def revive(self) -> tuple[str, ...]:
-        """Carries on the jobs of this machine whose runner died, and returns their ids."""
+        """Restarts the runners of this machine's jobs that died, and returns the ids of the jobs."""
         return tuple(str(run.id) for run in control.recover_orphans(self._home))
 
     def _listed(self, wanted: Callable[[RunRow], bool]) -> tuple[JobSummary, ...]:
@@ -239,7 +239,7 @@ class LocalJob:
             what = "ranks" if rank_names.counts_ranks(changed) else "replicas"
             raise errors.BadInput(
                 f"{id} would stop and wait if it had {changed.total} {what}: it {lack}",
-                hint="it goes on as it is; make room first. To let it wait all the same: "
+                hint="it continues as it is; make room first. To let it wait all the same: "
                 f"bireme stop {id}, then scale and resume it",
             )
 
@@ -283,7 +283,7 @@ class LocalJob:
 
         id = run_views.id_of(self.run)
         return errors.BadInput(
-            f"{id} goes on again: it was resumed a moment ago",
+            f"{id} runs again: it was resumed a moment ago",
             hint=f"to end it and delete what it left: bireme rm --yes {id}",
         )
 
@@ -299,7 +299,7 @@ class LocalJob:
         while not control.is_at_rest(self.run) and not is_taken_back():
             if time.monotonic() > end:
                 raise errors.Unreachable(
-                    f"{self.id} has not come to rest within {grace + STOP_PATIENCE:g} s",
+                    f"{self.id} has not stopped within {grace + STOP_PATIENCE:g} s",
                     hint=f"look at {self.run.path / 'runner.log'}",
                 )
             time.sleep(_LOOK_EVERY)

@@ -1,4 +1,4 @@
-"""What is new about a run since the last look: a follower that reads only what changed.
+"""Follows a run, and reads only what changed since the last look.
 
 It polls, because that works on every file system; a poll that finds nothing new costs a few `stat` calls.
 The times of files are coarse, so once a second it reads without asking them.
@@ -145,7 +145,7 @@ class Watch:
             return not self.run.exists()
 
     def is_over(self) -> bool:
-        """Whether nothing more is to be expected: it ended or was put aside, and its ranks are silent."""
+        """Whether nothing more is to be expected: it ended or was suspended, and its ranks are silent."""
         phase = self._now().phase
         if phase.is_final:
             self._ended = self._ended or time.monotonic()
@@ -163,7 +163,7 @@ class Watch:
         if phase.is_final or phase is Phase.SUSPENDED or self.run.is_held():
             self._unheld = None
             return False
-        # Its guard needs a moment to start another one; nobody is revived at the first sight.
+        # Its guard needs a moment to start another one; no runner is replaced at the first sight.
         if self._unheld is None:
             self._unheld = now
             return False

@@ -1,4 +1,4 @@
-"""Which interpreters are kept warm for the next run, and how they are ended."""
+"""Lists and ends the interpreters that are kept warm for the next run."""
 
 from __future__ import annotations
 
