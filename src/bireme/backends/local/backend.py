@@ -80,13 +80,16 @@ class LocalBackend:
         self._processes.end_run(self._site.run)
 
     async def see(self, key: str, stored: Stored) -> Observation:
+        # Before they are removed: one that cannot be started again was not lost to somebody else.
+        replicas = tuple(self.replicas())
         for name, run in list(self._runs.items()):
             if run.fault is not None:
                 self._faults.append(Fault(name, run.fault, final=True))
-                self.journal.append(Gone(run.placed.uid, self._clock.time()))
-                del self._runs[name]
+                if not run.is_busy:
+                    self.journal.append(Gone(run.placed.uid, self._clock.time()))
+                    del self._runs[name]
         faults, self._faults = tuple(self._faults), []
-        return Observation(tuple(self.replicas()), self._admission, faults)
+        return Observation(replicas, self._admission, faults)
 
     @property
     def holds(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from bireme.core.replicas.kubelet import ContainerState
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
 
 
@@ -39,6 +38,8 @@ class Ended(Struct, frozen=True, tag="ended"):
     at: float
     reason: str = ""
     message: str = ""
+    restarts: int = 0
+    """Of the whole replica so far: which ends count as restarts is known only to who has its pod."""
 
 
 class Over(Struct, frozen=True, tag="over"):
@@ -69,7 +70,7 @@ class Known(Struct, frozen=True):
 
     began: Began
     over: Over | None = None
-    states: dict[str, ContainerState] = {}
+    restarts: int = 0
 
     def replica(self) -> Replica:
         """How it is seen by a runner that did not start it: what has no recorded end was evicted."""
@@ -77,7 +78,7 @@ class Known(Struct, frozen=True):
             self.began.uid,
             ReplicaPhase.FAILED,
             None,
-            sum(state.ended for state in self.states.values()),
+            self.restarts,
             self.began.at,
             Loss.EVICTION,
             "Evicted",
@@ -106,11 +107,9 @@ def replay(entries: list[Entry]) -> dict[str, Known]:
             case Began(uid=uid):
                 known[uid] = Known(entry)
             case Over(uid=uid) if uid in known:
-                known[uid] = Known(known[uid].began, entry, known[uid].states)
-            case Ended(uid=uid, container=container, exit_code=code) if uid in known:
-                before = known[uid].states.get(container, ContainerState())
-                state = ContainerState(ended=before.ended + 1, exit_code=code)
-                known[uid] = Known(known[uid].began, known[uid].over, {**known[uid].states, container: state})
+                known[uid] = Known(known[uid].began, entry)
+            case Ended(uid=uid, restarts=restarts) if uid in known:
+                known[uid] = Known(known[uid].began, known[uid].over, restarts)
             case Gone(uid=uid):
                 known.pop(uid, None)
             case _:

@@ -59,27 +59,36 @@ class ReplicaRun:
         self._groups: dict[str, Group | None] = {}
         self._life = Lifecycle(ReplicaPhase.PENDING)
         self._loss, self._reason, self._message = Loss.CRASH, "", ""
-        self._stopping = False
+        self._stopping = asyncio.Event()
+        self._is_launching = False
         self._woken = asyncio.Event()
 
     def replica(self) -> Replica:
         """What is seen of it now."""
         start, life = self.placed.start, self._life
+        # A sidecar may outlive the work by its grace, and until then the replica has not ended: what it holds
+        # must not be given to another one.
+        phase = ReplicaPhase.RUNNING if life.phase.is_final and self.is_busy else life.phase
         return Replica(
             name=start.replica,
             role=start.role,
             index=start.index,
             attempt=start.attempt,
             uid=self.placed.uid,
-            phase=life.phase,
+            phase=phase,
             ready=life.ready,
-            stopping=self._stopping,
+            stopping=self._stopping.is_set(),
             restarts=life.restarts,
             loss=self._loss,
             exit_code=life.exit_code,
             reason=self._reason,
             message=self._message,
         )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a process of it lives, or is being forked: that cannot be called back."""
+        return bool(self._running) or self._is_launching
 
     @property
     def _label(self) -> str:
@@ -99,11 +108,13 @@ class ReplicaRun:
     async def live(self) -> None:
         """Keep the replica until it is over, as a kubelet does."""
         async with asyncio.TaskGroup() as tasks:
-            while not self._stopping:
+            while not self._stopping.is_set():
                 self._woken.clear()
                 self._decide()
                 held_up = False
                 for name in self._life.start:
+                    if self._stopping.is_set():
+                        break
                     held_up |= not await self._start(tasks, self._container(name))
                 for name in self._life.stop:
                     tasks.create_task(self._end_container(name))
@@ -121,15 +132,15 @@ class ReplicaRun:
     async def stop(self, grace: float | None) -> None:
         """End it: SIGTERM, grace, SIGKILL; then it is gone."""
         patience = self.placed.start.pod.grace if grace is None else grace
-        self._stopping = True
+        self._stopping.set()
         self._woken.set()
         self._changed()
-        if self._running and patience > 0:
+        if self.is_busy and patience > 0:
             self._signal(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     await self._all_ended()
-        while self._running:
+        while self.is_busy:
             self._signal(signal.SIGKILL)
             for group in self._groups.values():
                 if group is not None:
@@ -141,12 +152,21 @@ class ReplicaRun:
         self._note(Gone(self.placed.uid, self._clock.time()))
         self._changed()
 
-    def _decide(self) -> None:
+    def _judged(self) -> Lifecycle:
+        """What a kubelet would do with it now, and say of it."""
+        if self._loss is Loss.EVICTION:
+            # The place was lost, not the program: no container is started again in it, and none goes on.
+            return Lifecycle(ReplicaPhase.FAILED, restarts=self._life.restarts, exit_code=137)
         start = self.placed.start
         policy = InPlace.NEVER
         if start.restarts_in_place:
             policy = InPlace.ALWAYS if start.restarts_always else InPlace.ON_FAILURE
-        self._life = kubelet.decide(start.pod, policy, start.main, self._states, self._clock.monotonic())
+        return kubelet.decide(start.pod, policy, start.main, self._states, self._clock.monotonic())
+
+    def _decide(self) -> None:
+        self._life = self._judged()
+        if self._loss is Loss.EVICTION:
+            self._signal(signal.SIGKILL)
         if self._life.phase.is_final:
             self._note(
                 Over(
@@ -178,12 +198,16 @@ class ReplicaRun:
                 self._site, self.placed, container, tuple(group.procs) if group else ()
             )
             output = Output(pumps[0].write_end, pumps[1].write_end, self._stdin(container))
+            self._is_launching = True
             process = await self._processes.launch(program, output, self._label)
         except (NotStarted, container_env.Unresolved, OSError, ValueError, errors.BiremeError) as error:
             if sink is not None:
                 sink.close()
             return self._not_started(error)
         finally:
+            self._is_launching = False
+            if self._stopping.is_set():
+                self._woken.set()
             for pump in pumps:
                 pump.started()
         now = self._clock.time()
@@ -194,6 +218,8 @@ class ReplicaRun:
         ticks = self._processes.start_time(process.pid)
         self._note(Ran(self.placed.uid, container.name, process.pid, ticks, process.is_warm, now))
         tasks.create_task(self._watch(container, process, pumps, sink))
+        if self._stopping.is_set():
+            process.signal(signal.SIGTERM)  # it was not there yet when the others were told
         return True
 
     def _not_started(self, error: Exception) -> bool:
@@ -210,13 +236,15 @@ class ReplicaRun:
         group = self._groups.get(container.name)
         self._processes.end_rest(process, group)
         drain(pumps, sink)
-        self._explain(container, code, group)
+        if not self._life.phase.is_final:  # the end of a sidecar after that explains nothing
+            self._explain(container, code, group)
         code = 137 if code == EVICTED else code
         del self._running[container.name]
         self._states[container.name] = kubelet.ended(
             self._states[container.name], code, self._clock.monotonic()
         )
-        self._note(Ended(self.placed.uid, container.name, code, now, self._reason, self._message))
+        restarts = self._judged().restarts
+        self._note(Ended(self.placed.uid, container.name, code, now, self._reason, self._message, restarts))
         self._woken.set()
         self._changed()
 
@@ -273,7 +301,7 @@ class ReplicaRun:
                 await self._woken.wait()
 
     async def _all_ended(self) -> None:
-        while self._running:
+        while self.is_busy:
             self._woken.clear()
             await self._woken.wait()
 
@@ -282,7 +310,7 @@ class ReplicaRun:
             process.signal(number)
 
     def _sweep(self) -> None:
-        if self._running:
+        if self.is_busy:
             return
         for group in self._groups.values():
             if group is not None:
