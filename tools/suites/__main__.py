@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -22,10 +23,14 @@ def main() -> int:
         Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "bireme" / "suites.json"
     )
     print(plan.introduction(times), flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ended = running.run(plan, root / "build" / "suites", times)
     print(running.summary(plan, ended), flush=True)
     return 0 if all(suite.passed for suite in ended) and len(ended) == len(plan.suites) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

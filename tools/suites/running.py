@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import time
 from collections import Counter
@@ -63,7 +64,8 @@ def run(plan: Plan, folder: Path, times: Times) -> list[Ended]:
                 print(f"{_at(began)} {', '.join(map(_progress, running))}", flush=True)
     finally:
         for active in running:
-            active.process.terminate()
+            # As Ctrl-C does: pytest then takes its clusters down.
+            active.process.send_signal(signal.SIGINT)
         for active in running:
             active.process.wait()
     if len(ended) == len(plan.suites) and all(one.passed for one in ended):
