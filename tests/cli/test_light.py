@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import bireme
+from tests.cli.commands import Cli
 
 HEAVY = ("msgspec", "yaml", "asyncio", "sqlite3", "subprocess", "bireme.sdk", "bireme.runner")
 
@@ -43,6 +44,22 @@ def test_verbs_of_this_machine_need_nothing_of_a_cluster(words: list[str], tmp_p
 
     assert "aiohttp" not in loaded
     assert not any(name.startswith("bireme.backends.kubernetes") for name in loaded)
+
+
+def test_a_script_is_run_without_the_modules_of_checkpoints(cli: Cli) -> None:
+    cli.write("train.py", "print('trained')")
+
+    done = cli("run", "train.py", "--workers", "1", PYTHONPROFILEIMPORTTIME="1")
+
+    assert done.status == 0, done.err
+    assert "| bireme.sdk" in done.err.replace(" ", "").replace("|", "| ")
+    assert "bireme.runtime.checkpoints" not in done.err
+
+
+def test_a_runner_needs_no_modules_of_checkpoints() -> None:
+    loaded = _loaded("import bireme.runner.guard, bireme.runner.loop, bireme.runner.standby")
+
+    assert not any(name.startswith("bireme.runtime.checkpoints") for name in loaded)
 
 
 def test_importing_bireme_imports_nothing_at_all() -> None:

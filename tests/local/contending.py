@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bireme.runtime.checkpoints import checkpoint_reader
 from bireme.runtime.checkpoints.manager import listed
-from bireme.runtime.checkpoints.storage import locations
+from bireme.runtime.checkpoints.storage import checkpoint_reader, locations
 from bireme.runtime.checkpoints.storage.checkpoint_format import Head
 from tests.local.checkpointing import begun, words
 

@@ -49,11 +49,13 @@ def newest(folder: Path) -> NewestCheckpoint | None:
         return None if noted is None else NewestCheckpoint(noted.step, place, noted.time)
     if not os.path.isdir(place):
         return None  # without the import of the checkpoints: most jobs save none
+    if not any(Path(place).glob("step-*")):
+        return None  # most runs have none, and need not load what reads them
     try:
         found = listed(place)
     except errors.BiremeError:
         return None
-    good = next((one for one in reversed(found) if one.is_good), None)
+    good = next((checkpoint for checkpoint in reversed(found) if checkpoint.is_good), None)
     return None if good is None else NewestCheckpoint(good.step, place, good.saved)
 
 

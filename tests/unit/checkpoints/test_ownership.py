@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bireme.runtime.checkpoints import checkpoint_reader
 from bireme.runtime.checkpoints.consensus import Patience
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, listed
-from bireme.runtime.checkpoints.storage import checkpoint_format, folder_marks
+from bireme.runtime.checkpoints.storage import checkpoint_format, checkpoint_reader, folder_marks
 from bireme.runtime.checkpoints.storage.folder_store import Folder
 from bireme.runtime.checkpoints.storage.ownership import Claim, Ownership
 from bireme.runtime.checkpoints.values import Owner

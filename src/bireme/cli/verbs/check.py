@@ -98,9 +98,7 @@ def _errors(error: errors.BiremeError) -> Iterator[CheckError]:
 
 
 def _files_of(script: str) -> ScriptFiles:
-    from bireme.sdk.cluster import (
-        cluster_submission,  # here, because it loads a part of the cluster's backend
-    )
+    from bireme.sdk.cluster import cluster_submission
 
     return cluster_submission.files_of_script(script, Path.cwd())
 

@@ -16,9 +16,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Set, Tuple
 
-from . import checkpoint_reader
 from .consensus import Meeting, Patience, pauses
-from .storage import checkpoint_format, owner_marks
+from .storage import checkpoint_format, checkpoint_reader, owner_marks
 from .storage.checkpoint_format import Array, Chunk, Head, Sheet, Signature
 from .storage.ownership import Marks, Ownership, Seen
 from .values import Owner

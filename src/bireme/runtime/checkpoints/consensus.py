@@ -199,7 +199,9 @@ class Meeting:
                 # Rank 0 is busy, so it lives; from now on a few lost heartbeats do not count.
                 since, limit = waited, max(limit, patience.silence)
             is_due = not since and waited > min(limit, 2.5 * patience.heartbeat)
-            if is_due and self._is_training(before):
+            now = self._mark() if is_due and before is not None else None
+            if before and now and now.tag != before.tag and now.mark.is_of(self._owner):
+                # Rank 0 of this attempt lives and has saved: this rank was started again, alone.
                 self._tell("rank 0 is past its restore: this rank continues from the newest checkpoint")
                 return None
             if waited - since > limit:
@@ -245,13 +247,6 @@ class Meeting:
             self._store.unnote(self._names(), but=name)
         self._store.note(name, json.dumps(content).encode("ascii"))
         self._is_noted = True
-
-    def _is_training(self, before: Optional[Seen]) -> bool:
-        """Whether rank 0 of this attempt lives and has saved: then this rank was started again, alone."""
-        now = self._mark()
-        return (
-            before is not None and now is not None and now.tag != before.tag and now.mark.is_of(self._owner)
-        )
 
     def _mark(self) -> Optional[Seen]:
         try:

@@ -10,11 +10,11 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 from ..script import notes
 from ..script.complaints import Complaint, Passing
-from . import checkpoint_reader, selection
-from .checkpoint_reader import Shelf
+from . import selection
 from .consensus import Alone
-from .storage import checkpoint_format, locations
+from .storage import checkpoint_format, checkpoint_reader, locations
 from .storage.checkpoint_format import Head
+from .storage.checkpoint_reader import Shelf
 from .storage.folder_store import Folder
 from .values import Found, Owner, Torn, Unreadable
 

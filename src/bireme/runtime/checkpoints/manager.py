@@ -12,14 +12,14 @@ import threading
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from ..script.complaints import Complaint, Passing
-from . import checkpoint_reader, consensus, selection
+from . import consensus, selection
 from .checkpoint_writer import FULL, LOST, Divided, GivenUp, Load, NoRoom, Store, Writer
 from .consensus import Meeting, Patience
 from .selection import Chooser
 from .state import arrays
 from .state import parts as state_parts
 from .state.arrays import Memory, Shapeless
-from .storage import checkpoint_format, checkpoint_retention, locations
+from .storage import checkpoint_format, checkpoint_reader, checkpoint_retention, locations
 from .storage.checkpoint_format import Array, Head
 from .storage.ownership import Claim, Ownership
 from .values import Found as Found

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..script.complaints import Complaint, Passing
-from . import checkpoint_reader
-from .checkpoint_reader import Shelf
 from .consensus import Choice, Meeting, pauses
 from .state import parts as state_parts
 from .state import plain_values, tensorflow_objects
+from .storage import checkpoint_reader
 from .storage.checkpoint_format import Head, Sheet
+from .storage.checkpoint_reader import Shelf
 from .values import Found, Owner, Restored, Torn, Unreadable
 
 _NOTICED = 10.0

@@ -110,7 +110,11 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         print(f"bireme: {_sentence(worker, error)}", file=sys.stderr)
         return 255
     except Stopped as stopped:
-        _end(worker, mark)
+        # With all its children: a server that loses its client leaves them running.
+        try:
+            Session(worker, ("/bin/sh", "-c", _ENDS, f"{MARK}={mark}"), None, limit=_ENDING).run()
+        except (Refused, OSError) as error:
+            print(f"bireme: what runs in {worker.pod} may continue: {error}", file=sys.stderr)
         return 128 + stopped.number
 
 
@@ -149,14 +153,6 @@ def _input() -> Optional[int]:
     except OSError:
         return None
     return None if (own.st_dev, own.st_ino) == (null.st_dev, null.st_ino) else 0
-
-
-def _end(worker: Worker, mark: str) -> None:
-    """Ends a command with all its children: a server that loses its client leaves them running."""
-    try:
-        Session(worker, ("/bin/sh", "-c", _ENDS, f"{MARK}={mark}"), None, limit=_ENDING).run()
-    except (Refused, OSError) as error:
-        print(f"bireme: what runs in {worker.pod} may go on: {error}", file=sys.stderr)
 
 
 def _sentence(worker: Worker, error: Refused) -> str:

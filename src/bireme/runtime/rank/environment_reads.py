@@ -80,6 +80,13 @@ class Watch:
             mapping.__class__ = plain
 
 
+def callers(frame: Optional[FrameType], most: int) -> Iterator[FrameType]:
+    """A frame and those that called it, the innermost first."""
+    while frame is not None and most > 0:
+        yield frame
+        frame, most = frame.f_back, most - 1
+
+
 def third_party_import(frame: Optional[FrameType]) -> Optional[str]:
     """The innermost third-party module that is being imported in this call stack, if any."""
     while frame is not None:

@@ -20,7 +20,6 @@ from . import environment_reads, rendezvous_wait
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Optional
 
 _RANK = frozenset(("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TF_CONFIG"))
 _OTHERS = ("PATH", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
@@ -52,8 +51,10 @@ class RankReads:
                 self.seen = self.seen or environment_reads.third_party_import(frame) is None
             elif name == "MASTER_PORT":
                 rendezvous_wait.before_answer(frame, self._watch.unseen("RANK", "MASTER_ADDR", "MASTER_PORT"))
-            elif name == _LAUNCHED and _is_lightning(frame):
-                if self._watch.unseen("WORLD_SIZE") != {"WORLD_SIZE": "1"}:
+            elif name == _LAUNCHED:
+                callers = environment_reads.callers(frame, _NEAR)
+                packages = {str(caller.f_globals.get("__name__")).partition(".")[0] for caller in callers}
+                if packages.isdisjoint(_LIGHTNING) or self._watch.unseen("WORLD_SIZE") != {"WORLD_SIZE": "1"}:
                     return
                 for gone in [key for key in os.environ if key in _OF_TORCHRUN or key.startswith(_ELASTIC)]:
                     del os.environ[gone]
@@ -66,13 +67,3 @@ def _starts_program(frame: FrameType) -> bool:
     """Whether PATH is read by `os.get_exec_path`, which `subprocess` asks where a program is."""
     caller = frame.f_back  # behind the method `get` of mappings
     return caller is not None and caller.f_code is os.get_exec_path.__code__
-
-
-def _is_lightning(frame: Optional[FrameType]) -> bool:
-    for _ in range(_NEAR):
-        if frame is None:
-            return False
-        if str(frame.f_globals.get("__name__")).partition(".")[0] in _LIGHTNING:
-            return True
-        frame = frame.f_back
-    return False

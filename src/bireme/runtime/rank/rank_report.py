@@ -86,6 +86,8 @@ class Report:
         try:
             if os.getpid() != self._pid:
                 return
+            # What the script's run could not save; a script that has no run has lost nothing.
+            run = getattr(sys.modules.get("bireme.runtime.script.startup"), "_open", None)
             modules, files = _imported(self._started, self._preloaded)
             content = {
                 "modules": modules,
@@ -95,7 +97,7 @@ class Report:
                 "trainer": _trainer(),
                 "warm": bool(self._preloaded),
                 "error": self._error,
-                "lost": _lost(),
+                "lost": " ".join(str(getattr(run, "lost", "")).split())[:_MOST_LOST],
             }
             # First: a pod's status must say why it ended even where the run directory cannot be written.
             self._write_words(content)
@@ -306,12 +308,6 @@ def _file_of(module: object) -> Optional[str]:
         return file if isinstance(file, str) else None
     except Exception:
         return None
-
-
-def _lost() -> str:
-    """What the script's run could not save; a script that has no run has lost nothing."""
-    run = getattr(sys.modules.get("bireme.runtime.script.startup"), "_open", None)
-    return " ".join(str(getattr(run, "lost", "")).split())[:_MOST_LOST]
 
 
 def _progress(words: str) -> str:

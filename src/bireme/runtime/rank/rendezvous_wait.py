@@ -10,12 +10,16 @@ from __future__ import annotations
 import os
 import sys
 
+from . import environment_reads
+
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Mapping, Optional
 
 _ASKER = os.path.join("torch", "distributed", "rendezvous.py")
+_NEAR = 5
+"""How many callers up torch is found."""
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _LISTENS = "0A"
 _PATIENCE = 30.0
@@ -26,7 +30,14 @@ def before_answer(frame: Optional[FrameType], variables: Mapping[str, str]) -> N
     """Waits if it is torch that asks, on behalf of a rank that has to connect to a master on this machine."""
     try:
         is_here = variables.get("MASTER_ADDR") in ("127.0.0.1", "localhost")
-        if is_here and variables.get("RANK") != "0" and _is_torch(frame):
+        if (
+            is_here
+            and variables.get("RANK") != "0"
+            and any(
+                caller.f_code.co_filename.endswith(_ASKER)
+                for caller in environment_reads.callers(frame, _NEAR)
+            )
+        ):
             await_listener(int(variables["MASTER_PORT"]))
     except Exception:
         return  # It was only to be quicker.
@@ -59,13 +70,3 @@ def is_heard(port: int) -> Optional[bool]:
             if fields[1].endswith(suffix) and fields[3] == _LISTENS:
                 return True
     return known if sys.platform.startswith("linux") else None
-
-
-def _is_torch(frame: Optional[FrameType]) -> bool:
-    for _ in range(5):
-        if frame is None:
-            return False
-        if frame.f_code.co_filename.endswith(_ASKER):
-            return True
-        frame = frame.f_back
-    return False

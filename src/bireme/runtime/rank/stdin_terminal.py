@@ -78,23 +78,20 @@ class _Typed(io.RawIOBase):
         try:
             fd = _open(self._path)
             try:
-                return self._read(fd, buffer)
+                while True:
+                    follower = self._follower()
+                    if follower is None:
+                        return 0
+                    if not follower or not _has_the_terminal(follower):
+                        time.sleep(_LOOK_EVERY)
+                    elif select.select([fd], [], [], _LOOK_EVERY)[0]:
+                        data = os.read(fd, len(buffer))
+                        buffer[: len(data)] = data
+                        return len(data)
             finally:
                 os.close(fd)
         except OSError:  # the window was closed
             return 0
-
-    def _read(self, fd: int, buffer: Any) -> int:
-        while True:
-            follower = self._follower()
-            if follower is None:
-                return 0
-            if not follower or not _has_the_terminal(follower):
-                time.sleep(_LOOK_EVERY)
-            elif select.select([fd], [], [], _LOOK_EVERY)[0]:
-                data = os.read(fd, len(buffer))
-                buffer[: len(data)] = data
-                return len(data)
 
     def _follower(self) -> Optional[int]:
         """The process that follows the job; 0 if it is not there yet, None if there will be none."""

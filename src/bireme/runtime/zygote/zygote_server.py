@@ -138,7 +138,21 @@ class Server:
         if op == "start":
             return self._start(runner, message)
         if op == "status":
-            self._say(runner, self._status())
+            held = self._held
+            status = {
+                "op": "status",
+                "pid": os.getpid(),
+                "python": sys.executable,
+                "preloaded": list(held.names),
+                "packages": sorted({name.partition(".")[0] for name in held.modules}),
+                "failed": [{"name": name, "error": error} for name, error in held.failed.items()],
+                "versions": dict(held.versions),
+                "ready": True,
+                "children": len(self._live),
+                "fingerprint": held.fingerprint,
+                "stale": self._changed() is not None,
+            }
+            self._say(runner, status)
         elif op == "signal":
             for rank in runner.ranks:
                 # Until it is reaped, which only this process can do, no other process gets its number.
@@ -299,22 +313,6 @@ class Server:
                 self._say(runner, {**head, "status": status, "rusage": used})
 
     # ---- the zygote's own life
-
-    def _status(self) -> wire.Message:
-        held = self._held
-        return {
-            "op": "status",
-            "pid": os.getpid(),
-            "python": sys.executable,
-            "preloaded": list(held.names),
-            "packages": sorted({name.partition(".")[0] for name in held.modules}),
-            "failed": [{"name": name, "error": error} for name, error in held.failed.items()],
-            "versions": dict(held.versions),
-            "ready": True,
-            "children": len(self._live),
-            "fingerprint": held.fingerprint,
-            "stale": self._changed() is not None,
-        }
 
     def _changed(self) -> Optional[str]:
         now = time.monotonic()

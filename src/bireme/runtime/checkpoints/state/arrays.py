@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...script.complaints import Complaint
-from ..storage import checkpoint_format
+from ..storage import checkpoint_format, checkpoint_reader
 from .plain_values import Node, Path, shown
 
 Library = Any  # a framework's module, which the type checker must not need
@@ -136,17 +136,12 @@ class Memory:
                 torch: Any = sys.modules["torch"]
                 self._buffer = torch.empty(max(size, 1), dtype=torch.uint8, pin_memory=True).numpy()
             else:
-                self._buffer = fresh(size)
+                self._buffer = checkpoint_reader.fresh(size)
                 if hasattr(mmap, "MADV_DONTFORK"):
                     # A data loader's worker has no use for it, and would make each page of it dearer.
                     self._buffer.madvise(mmap.MADV_DONTFORK)
             self._size, self._kind = size, kind
         return self._buffer
-
-
-def fresh(size: int) -> mmap.mmap:
-    """Zeroed memory of this process alone."""
-    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def is_spread(value: Any) -> bool:

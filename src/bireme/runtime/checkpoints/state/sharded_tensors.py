@@ -14,8 +14,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
-from ..checkpoint_reader import Shelf
 from ..storage.checkpoint_format import Sheet, data_file
+from ..storage.checkpoint_reader import Shelf
 from . import arrays
 from .plain_values import Node
 

@@ -59,10 +59,14 @@ def build(parts: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
                 models[id(one)] = one
             elif _is_keras(one, "Optimizer") and not one.built:
                 unbuilt.append(one)
+    # Something was saved that only an optimizer makes which has done a step.
+    is_trained = any(
+        name.rpartition("/")[2].startswith("slot-") for names in saved.values() for name in names
+    )
     owners = {id(getattr(model, "optimizer", None)): model for model in models.values()}
     for optimizer in unbuilt:
         model = owners.get(id(optimizer)) or (next(iter(models.values())) if len(models) == 1 else None)
-        if model is not None and model.trainable_variables and _is_trained(saved):
+        if model is not None and model.trainable_variables and is_trained:
             try:
                 optimizer.build(model.trainable_variables)
             except RuntimeError as error:  # only the script knows its strategy
@@ -85,11 +89,6 @@ def refuse_differences(name: str, part: Any, saved: Any) -> None:
 def assign(part: Any, saved: Mapping[str, Any]) -> None:
     for name, variable in variables(part).items():
         variable.assign(saved[name])
-
-
-def _is_trained(saved: Mapping[str, Any]) -> bool:
-    """Whether something was saved that only an optimizer makes which has done a step."""
-    return any(name.rpartition("/")[2].startswith("slot-") for one in saved.values() for name in one)
 
 
 def _children(one: Any) -> Iterator[Tuple[str, Any]]:

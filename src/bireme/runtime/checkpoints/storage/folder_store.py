@@ -10,9 +10,8 @@ import re
 import shutil
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from .. import checkpoint_reader
 from ..values import Owner, Torn, Unreadable
-from . import checkpoint_format, owner_marks
+from . import checkpoint_format, checkpoint_reader, owner_marks
 from .folder_marks import FolderMarks
 
 # Whose it is, which attempt's, which process's, which step, and a nonce for the same step saved twice.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import itertools
 import json
 import os
@@ -17,10 +18,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Iterator, List, Optional
 
-from .. import checkpoint_reader
-from ..state import arrays
+from ...script.complaints import Complaint
 from ..values import Owner, Torn, Unreadable
-from . import checkpoint_format, owner_marks
+from . import checkpoint_format, checkpoint_reader, owner_marks
 from .object_marks import BucketMarks
 
 _STAGING = re.compile(r"\.staging-([0-9a-f]{16})-(\d{1,18})-([0-9a-f]{1,64})")
@@ -47,7 +47,12 @@ class Bucket:
     def __init__(self, where: str) -> None:
         self.where = where
         self._is_unconditional = False
-        self._library = arrays.library("obstore", "it is what reaches object stores")
+        try:
+            self._library: Any = importlib.import_module("obstore")
+        except ModuleNotFoundError:
+            raise Complaint(
+                "obstore is not installed, and it is what reaches object stores", "pip install obstore"
+            ) from None
         endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
         options = {"allow_http": True} if endpoint.startswith("http://") else None
         with self._saying():

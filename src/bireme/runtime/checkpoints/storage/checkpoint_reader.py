@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import zlib
 from typing import Any, Iterator, List, Protocol, Tuple
 
-from .state import arrays
-from .storage import checkpoint_format
-from .storage.checkpoint_format import Head, Sheet
-from .values import Found, Torn, Unreadable
+from ..values import Found, Torn, Unreadable
+from . import checkpoint_format
+from .checkpoint_format import Head, Sheet
 
 
 class Shelf(Protocol):
@@ -62,11 +62,16 @@ def sheet(shelf: Shelf, name: str, of: Head, rank: int) -> Sheet:
 
 def data(shelf: Shelf, name: str, of: Sheet) -> Any:
     """The bytes of a rank's arrays, verified."""
-    buffer = arrays.fresh(of.size)
+    buffer = fresh(of.size)
     view = memoryview(buffer)
     for _ in _verified(shelf, name, of, view):
         pass
     return buffer
+
+
+def fresh(size: int) -> mmap.mmap:
+    """Zeroed memory of this process alone."""
+    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def verify(shelf: Shelf, name: str, of: Sheet) -> None:
