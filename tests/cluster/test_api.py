@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.kubernetes.client.api import PATCHES, Api, ApiError
+from bireme.backends.kubernetes.client.api import PATCHES, Api, ApiError, Expected
 from bireme.backends.kubernetes.client.error_hints import explained
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import Expected
 from bireme.errors import BadInput, BadManifest, NoAccess
 from tests.cluster.clientwork import MINE, Settings, crd, remove, told, with_user, working
 

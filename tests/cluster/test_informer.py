@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.informer import Cache
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import Expected
 from bireme.errors import BadInput
 from tests.cluster.clientwork import MINE, Settings, at_port, crd, line, remove, told, working
 

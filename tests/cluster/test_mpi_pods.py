@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes.objects import mpi_objects, services
+from bireme.backends.kubernetes.objects import mpi_objects, pod_builder
 from bireme.kinds import mpi as kind
 from bireme.model.replicas import Addresses
 from tests.cluster.harness import OPEN_MPI, OPEN_MPI_SSH, Cluster, Kubectl
@@ -33,7 +33,7 @@ def begin(given: Made, kubectl: Kubectl) -> None:
     files = kind.files(job, frozenset(workers), Addresses())
     kubectl.apply(*map(_free, mpi_objects.supports(job, files, workers)))
     kubectl.apply(*(_free(here.pod("worker", index)) for index in range(2)))
-    if shared := services.service(job, here.role("worker"), 0):
+    if shared := pod_builder.service(job, here.role("worker"), 0):
         kubectl.apply(_free(shared))
     kubectl.wait("--for=condition=Ready", *(f"pod/{name}" for name in workers))
     kubectl.apply(_free(here.pod("launcher")))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.objects import autoscaler, mpi_objects, services
+from bireme.backends.kubernetes.objects import autoscaler, mpi_objects, pod_builder
 from bireme.backends.kubernetes.objects.pod_builder import Extras
 from bireme.kinds import MODULES
 from bireme.model.job import Kind
@@ -98,7 +98,7 @@ def objects(of: Made) -> Iterator[Object]:
         for index in range(role.replicas):
             yield of.pod(role.name, index)
             yield of.pod(role.name, index, extras)
-            if found := services.service(of.job, role, index):
+            if found := pod_builder.service(of.job, role, index):
                 yield found
     files = MODULES[of.job.kind].files(of.job, frozenset(), Addresses())
     yield from mpi_objects.supports(of.job, files, ["mnist-worker-0"])

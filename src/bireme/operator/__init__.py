@@ -1,1 +1,1 @@
-"""The cluster entry point: one process that carries on every job of a cluster."""
+"""The cluster entry point: one process that runs every job of a cluster."""

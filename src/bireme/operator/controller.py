@@ -1,4 +1,4 @@
-"""How are all jobs of a cluster carried on: watches say whose turn it is, and each turn is one step."""
+"""Runs all jobs of a cluster: watches say which job has news, and each of its turns is one step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bireme.backends.kubernetes.backend import ClusterBackend, Settings
 from bireme.backends.kubernetes.client.api import Api, ApiError
-from bireme.backends.kubernetes.client.scoped_informers import Scoped
+from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.objects import job_objects, pod_groups
 from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
 from bireme.backends.kubernetes.objects.job_objects import JobObject

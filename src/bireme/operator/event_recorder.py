@@ -1,4 +1,4 @@
-"""How are people told what happened to a job: as events of the cluster, which may be lost without harm."""
+"""Tells people what happened to a job: as events of the cluster, which may be lost without harm."""
 
 from __future__ import annotations
 

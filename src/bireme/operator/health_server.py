@@ -1,4 +1,4 @@
-"""How do a kubelet and Prometheus look at the operator: health, readiness and metrics over HTTP."""
+"""Serves health, readiness and metrics of the operator over HTTP, for kubelets and Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an operator that was not elected shows that it acts: by a lease that nobody waits for."""
+"""Shows that an operator without leader election is at work: by a lease that nobody waits for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import Expected
 from bireme.backends.kubernetes.operators import UNELECTED_LABELS, Lease, scope_annotations
 from bireme.operator.controller import Scope
 from bireme.operator.install.operator_objects import UNELECTED

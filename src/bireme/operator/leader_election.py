@@ -1,4 +1,4 @@
-"""Who of several operators acts: whoever holds the Lease, for as long as it renews it."""
+"""Lets one of several operators act: the one that holds the Lease, for as long as it renews it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import Expected
 from bireme.backends.kubernetes.objects.api_types import Meta
 from bireme.backends.kubernetes.operators import scope_annotations
 from bireme.model.job import Kind

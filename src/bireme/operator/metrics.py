@@ -1,4 +1,4 @@
-"""What does the operator count: jobs, pods, requests and steps, in Prometheus' text form."""
+"""Counts jobs, pods, requests and steps, in Prometheus' text form."""
 
 from __future__ import annotations
 

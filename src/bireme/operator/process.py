@@ -1,4 +1,4 @@
-"""How does one operator live: it takes the lead, carries on jobs, and leaves in good order."""
+"""Runs one operator process: it takes the lead, runs jobs, and leaves in good order."""
 
 from __future__ import annotations
 

@@ -9,10 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors, kinds
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
+from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import Expected
-from bireme.backends.kubernetes.client.scoped_informers import Scoped
 from bireme.backends.kubernetes.objects import job_objects, job_status
 from bireme.backends.kubernetes.objects.api_types import Named
 from bireme.backends.kubernetes.objects.job_objects import JobObject

@@ -1,4 +1,4 @@
-"""Whose turn is it: keys that wait for a step, each at most once, now or at a time."""
+"""Queues the keys that wait for a step: each at most once, now or at a time."""
 
 from __future__ import annotations
 

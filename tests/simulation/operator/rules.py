@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from bireme import errors, kinds
-from bireme.backends.kubernetes.objects import job_objects, job_status, services
+from bireme.backends.kubernetes.objects import job_objects, job_status, pod_builder
 from bireme.backends.kubernetes.objects.api_types import seconds
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.objects.labels import ATTEMPT
@@ -230,7 +230,7 @@ class Rules(Guard):
         peers = {one.name for one in self._bodies(job) if one.alive and not one.stopping}
         for member in replica_ids(job):
             role = job.role(member.role)
-            service = services.service(job, role, member.index) if role is not None else None
+            service = pod_builder.service(job, role, member.index) if role is not None else None
             if member.name in peers and service is not None and key_of(service) not in there:
                 return False
         return True

@@ -9,7 +9,7 @@ import pytest
 
 from bireme.backends.kubernetes.backend import ClusterBackend, Settings
 from bireme.backends.kubernetes.client.api import Api, ApiError
-from bireme.backends.kubernetes.client.scoped_informers import Scoped
+from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.gang_admission import Gangs
 from bireme.backends.kubernetes.objects import mpi_objects
 from bireme.backends.kubernetes.objects.api_types import Meta, OwnerReference, Pod, PodGroup, PodStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bireme.backends.kubernetes.objects import labels
-from bireme.backends.kubernetes.objects.services import service
+from bireme.backends.kubernetes.objects.pod_builder import service
 from bireme.model.job import Kind
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, container, made, mpi, template
 

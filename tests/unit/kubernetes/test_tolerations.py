@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.backends.kubernetes.objects.tolerations import missing, tolerates
+from bireme.backends.kubernetes.objects.pod_builder import missing_tolerations, tolerates
 from bireme.model.job import Role
 from bireme.model.pods import Resources
 from tests.unit.build import container, role
@@ -17,7 +17,7 @@ def asking(*devices: str, count: int = 1) -> Role:
 def test_every_device_is_tolerated_in_any_effect() -> None:
     wanted = asking("nvidia.com/gpu", "rdma/hca")
 
-    assert missing(wanted, []) == [
+    assert missing_tolerations(wanted, []) == [
         {"key": "nvidia.com/gpu", "operator": "Exists"},
         {"key": "rdma/hca", "operator": "Exists"},
     ]
@@ -27,7 +27,7 @@ def test_every_device_is_tolerated_in_any_effect() -> None:
     "wanted", [asking(), asking("nvidia.com/gpu", count=0), asking("kubernetes.io/thing")]
 )
 def test_who_asks_for_no_device_gets_nothing(wanted: Role) -> None:
-    assert missing(wanted, []) == []
+    assert missing_tolerations(wanted, []) == []
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_who_asks_for_no_device_gets_nothing(wanted: Role) -> None:
     ],
 )
 def test_what_the_author_wrote_is_left_alone(written: dict[str, str]) -> None:
-    assert missing(asking("nvidia.com/gpu"), [written]) == []
+    assert missing_tolerations(asking("nvidia.com/gpu"), [written]) == []
 
 
 @pytest.mark.parametrize(

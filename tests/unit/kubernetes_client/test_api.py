@@ -10,9 +10,8 @@ from collections.abc import Callable
 import pytest
 from aiohttp import web
 
-from bireme.backends.kubernetes.client.api import LONGEST_LINE, Api, ApiError
+from bireme.backends.kubernetes.client.api import LONGEST_LINE, Api, ApiError, ByName, Expected
 from bireme.backends.kubernetes.client.api_errors import DISCONNECTED, UNREACHABLE, UNREADABLE
-from bireme.backends.kubernetes.client.preconditions import ByName, Expected
 from tests.unit.kubernetes_client.server import (
     PODS,
     Handler,

@@ -10,9 +10,9 @@ import pytest
 
 from bireme.backends.kubernetes.client import api_errors, decoding
 from bireme.backends.kubernetes.client.access import find
+from bireme.backends.kubernetes.client.api import other_uid
 from bireme.backends.kubernetes.client.api_errors import ApiError, Source
 from bireme.backends.kubernetes.client.error_hints import explained
-from bireme.backends.kubernetes.client.preconditions import other_uid
 from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.errors import BadInput, NoAccess

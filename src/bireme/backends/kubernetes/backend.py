@@ -1,4 +1,4 @@
-"""How do replicas run in a cluster: as pods, seen through watches, made and removed by requests."""
+"""Runs replicas as pods: seen through watches, made and removed by requests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.scoped_informers import Scoped
 from bireme.backends.kubernetes.gang_admission import Gangs
-from bireme.backends.kubernetes.objects import mpi_objects, mpi_pods, pod_builder, services
+from bireme.backends.kubernetes.objects import mpi_objects, mpi_pods, pod_builder
 from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
 from bireme.backends.kubernetes.objects.labels import JOB_NAME, written
 from bireme.backends.kubernetes.observe import pod_status
@@ -291,7 +291,7 @@ class ClusterBackend:
         # The pod is made when its turn comes: those of a large job together would fill the memory.
         async with self._turns.turn(job.uid):
             body = pod_builder.pod(job, role, templates[role.type], start, extras)
-            service = services.service(job, role, start.index)
+            service = pod_builder.service(job, role, start.index)
             try:
                 # In this order a pod that is there has its service, whenever we are stopped in between.
                 if service is not None:

@@ -1,4 +1,4 @@
-"""What does a cluster offer to jobs, and who serves them: looked up, nothing changed.
+"""Looks up what a cluster offers to jobs, and which operator serves them; changes nothing.
 
 What the user may not read is left open and said to be so; nothing of it is needed to run jobs.
 """

@@ -1,4 +1,4 @@
-"""When may the pods of a job be made, where a gang scheduler places them together: its pod group tells."""
+"""Keeps the pod group of each job, and reads from it when the gang scheduler lets the pods be made."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from bireme import errors
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
+from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import Expected
-from bireme.backends.kubernetes.client.scoped_informers import Scoped
 from bireme.backends.kubernetes.objects import pod_groups
 from bireme.backends.kubernetes.objects.api_types import Meta, Named, Pod, PodGroup, seconds
 from bireme.backends.kubernetes.owned_objects import foreign

@@ -1,4 +1,4 @@
-"""Who looks after the jobs of a cluster: Bireme's operator, Kubeflow's own, or nobody that we can see."""
+"""Finds which operator serves the jobs of a cluster: Bireme's, Kubeflow's, or none that can be seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a job have in a cluster beside its pods: services, MPI's files, keys and rights, an autoscaler.
+"""Keeps what a job has beside its pods: services, MPI's files, keys and rights, an autoscaler.
 
 All of it belongs to the job and goes with it. What was made is remembered only to save requests: an operator
 that starts anew makes everything again, and finds that it is there.
@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import Expected
 from bireme.backends.kubernetes.objects import autoscaler, labels, mpi_pods
 from bireme.backends.kubernetes.objects.api_types import Meta, Named, Pod
 from bireme.model.job import Job

@@ -1,4 +1,4 @@
-"""What did the containers of a cluster print: their logs, read to the end or followed through every break.
+"""Reads the logs of containers, to the end or followed through every break of the connection.
 
 The API gives each line with its time. A connection that breaks is made again from the time of the last line
 that came, in whole seconds as the API takes it; what was read before is then left out.

@@ -1,4 +1,4 @@
-"""Jobs take turns with their requests, however many replicas each of them has, and start slowly.
+"""Lets jobs take turns with their requests, however many replicas each of them has.
 
 Without that a job of thousands of pods would fill the line, and whatever a small job beside it has to send
 would wait behind all of them.

@@ -1,4 +1,4 @@
-"""Who else looks after these kinds of jobs in the cluster: two operators on one job would fight."""
+"""Finds other operators that serve the same kinds of jobs: two on one job would fight."""
 
 from __future__ import annotations
 

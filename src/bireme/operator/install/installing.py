@@ -1,4 +1,4 @@
-"""How do the definitions and the operator get into a cluster, and out of it again.
+"""Installs the definitions and the operator in a cluster, and removes them.
 
 Everything is applied on the server's side, so that what others set on the same objects stays theirs. Nobody
 is fought: where another operator serves the same kinds, or somebody else wants the same field otherwise, a
@@ -15,10 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import errors
-from bireme.backends.kubernetes import operator_remedies
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes import rollouts
+from bireme.backends.kubernetes.client.api import Api, ApiError, ByName, Expected
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import ByName, Expected
 from bireme.backends.kubernetes.rollouts import Standing
 from bireme.model.job import Kind
 from bireme.operator.install import conflicts, crds, operator_objects
@@ -130,7 +129,7 @@ async def _with_image(api: Api, settings: OperatorSettings) -> OperatorSettings:
             return replace(settings, image=image)
     raise errors.BadInput(
         "no image of the operator is published yet: name one with --image",
-        hint="\n".join(operator_remedies.building(namespace=settings.namespace)),
+        hint="\n".join(rollouts.building(namespace=settings.namespace)),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is installed beside the definitions: the operator, and the rights that it needs."""
+"""Builds what is installed beside the definitions: the operator, and the rights that it needs."""
 
 from __future__ import annotations
 

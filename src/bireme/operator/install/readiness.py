@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 
 from bireme import errors
-from bireme.backends.kubernetes import operator_remedies, rollouts
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes import rollouts
+from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import Expected
 from bireme.backends.kubernetes.observe import pod_diagnosis
 from bireme.backends.kubernetes.observe.pod_diagnosis import Trouble
 from bireme.backends.kubernetes.rollouts import Deployment, Standing
@@ -71,7 +70,7 @@ def _patience(standing: Standing) -> float:
 
 def failure(standing: Standing, timeout: float) -> errors.BiremeError:
     """The error for an operator that does not work."""
-    found = operator_remedies.remedy(standing)
+    found = rollouts.remedy(standing)
     if found is None:
         what = f"after {timeout:.0f} s the operator with image {standing.image} is still starting"
         return errors.Unreachable(what, hint="how it fares: bireme doctor --on kubernetes")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 import bireme
-from bireme.backends.kubernetes import cluster_checks, operator_remedies
+from bireme.backends.kubernetes import cluster_checks, rollouts
 from bireme.backends.kubernetes.cluster_checks import ClusterFacts
 from bireme.sdk.cluster.cluster_backend import ClusterPlace
 from bireme.sdk.views import VERSION, Problem
@@ -91,7 +91,7 @@ def _absent(facts: ClusterFacts) -> Problem:
 
 def _remedy(facts: ClusterFacts) -> Problem | None:
     """What keeps the operator of the cluster from working, where it is installed."""
-    found = operator_remedies.remedy(facts.installed) if facts.installed is not None else None
+    found = rollouts.remedy(facts.installed) if facts.installed is not None else None
     return None if found is None else Problem(found.what, "\n".join(found.steps))
 
 

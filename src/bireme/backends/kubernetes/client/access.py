@@ -1,4 +1,4 @@
-"""Where is the API server, and as whom do we speak to it: as kubectl finds it."""
+"""Finds the API server and the credentials for it, as kubectl does."""
 
 from __future__ import annotations
 

@@ -1,19 +1,20 @@
-"""How is the API server asked: one method for each verb."""
+"""Asks the API server: one method for each verb."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import msgspec
+from msgspec import Struct
 
 from bireme.backends.kubernetes.client.access import Access
 from bireme.backends.kubernetes.client.api_errors import ApiError as ApiError
 from bireme.backends.kubernetes.client.decoding import Bookmark, Change, Listing, change, decoded, listed
-from bireme.backends.kubernetes.client.preconditions import Expected, Meant, guarded, other_uid
 from bireme.backends.kubernetes.client.transport import PATIENCE, Request, Wire
 
 if TYPE_CHECKING:
@@ -250,3 +251,49 @@ def _deletion(meant: Expected, grace: int | None, propagation: str) -> Tree:
     if propagation:
         options["propagationPolicy"] = propagation
     return options
+
+
+class Expected(Struct, frozen=True):
+    """The object as it was read when the change was decided."""
+
+    uid: str
+    version: str = ""
+    """Its resourceVersion, where a change that somebody made since must not be overwritten."""
+
+    def __post_init__(self) -> None:
+        if not self.uid:
+            raise ValueError("a change must name the uid of the object that it is meant for")
+
+
+class ByName(StrEnum):
+    """Why a change may go by name alone; each member is a reason, and there are no others."""
+
+    USERS_MANIFEST = "the user's own manifest says what the object of this name should be"
+    INSTALLS = "nothing of this name was there a moment ago, and apply creates it"
+
+
+Meant = Expected | ByName
+
+
+def guarded(body: Any, how: str, meant: Meant) -> Any:  # Any: JSON
+    """A patch that the API server refuses unless it reaches the object that is meant."""
+    if isinstance(meant, ByName):
+        return body
+    marks = {"uid": meant.uid} | ({"resourceVersion": meant.version} if meant.version else {})
+    if how == "json":
+        # A status subresource ignores the uid, but not the version, which no other object can have.
+        first = [
+            {"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in marks.items()
+        ]
+        return [*first, *body]
+    return {**body, "metadata": {**body.get("metadata", {}), **marks}}
+
+
+def other_uid(error: ApiError) -> bool:
+    """Whether a request was refused because another object has the name by now."""
+    if error.status == 409:  # The reason Conflict alone may mean other things.
+        return any(words in error.message for words in ("UID in the precondition", "UID in precondition"))
+    causes = error.details.get("causes")
+    if error.status != 422 or not isinstance(causes, list):
+        return False
+    return any(isinstance(one, dict) and one.get("field") == "metadata.uid" for one in causes)

@@ -1,4 +1,4 @@
-"""What did the API server refuse, and why: the one error of the client."""
+"""Says what the API server refused, and why: the one error of the client."""
 
 from __future__ import annotations
 

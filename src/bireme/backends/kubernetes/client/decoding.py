@@ -1,4 +1,4 @@
-"""What does an answer hold: bytes of the API server decoded straight into our types."""
+"""Decodes the bytes that an API server sends straight into our types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does an error of the API server mean for the user, and whose turn is it to act."""
+"""Explains an error of the API server to the user, and says who has to act."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which objects of a resource are there now: a cache kept current by list and watch.
+"""Knows which objects of a resource are there now: a cache kept current by list and watch.
 
 What is known of an object never becomes older: versions are compared, and what was deleted does not come
 back. Only a change wakes the caller: a stale list, a repeated event or the echo of an own write does not.
@@ -10,13 +10,14 @@ import asyncio
 import logging
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.decoding import Bookmark
 from bireme.backends.kubernetes.client.error_hints import explained
+from bireme.backends.kubernetes.client.paths import path
 from bireme.errors import BiremeError
 
 log = logging.getLogger(__name__)
@@ -245,3 +246,51 @@ def _key(one: Kept) -> Key:
 def _number(version: str) -> int:
     """The versions of one server are comparable as integers; one that is no number counts as the oldest."""
     return int(version) if version.isdecimal() else 0
+
+
+class Scoped(Generic[T]):
+    """The objects of a resource in some namespaces; no name means all of them."""
+
+    def __init__(
+        self,
+        api: Api,
+        resource: tuple[str, str],
+        type: type[T],
+        changed: Callable[[T | None, T | None], None],
+        namespaces: Sequence[str] = (),
+        labels: str = "",
+    ) -> None:
+        self._caches = {
+            one: Cache(api, path(*resource, one), type, changed, labels=labels) for one in namespaces or ("",)
+        }
+
+    def get(self, namespace: str, name: str) -> T | None:
+        cache = self._cache(namespace)
+        return cache.objects.get((namespace, name)) if cache is not None else None
+
+    def is_at(self, namespace: str, version: str) -> bool:
+        """Whether everything is known that happened up to a version."""
+        cache = self._cache(namespace)
+        return cache is not None and cache.is_at(version)
+
+    def learn(self, one: T) -> None:
+        cache = self._cache(one.metadata.namespace)
+        if cache is not None:
+            cache.learn(one)
+
+    def forget(self, one: T) -> None:
+        cache = self._cache(one.metadata.namespace)
+        if cache is not None:
+            cache.forget(one)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for cache in self._caches.values():
+                tasks.create_task(cache.run())
+
+    async def synced(self) -> None:
+        for cache in self._caches.values():
+            await cache.synced()
+
+    def _cache(self, namespace: str) -> Cache[T] | None:
+        return self._caches.get("") or self._caches.get(namespace)

@@ -1,4 +1,4 @@
-"""What do the kubeconfig files say: which cluster, which user, which namespace.
+"""Reads kubeconfig files: which cluster, which user, which namespace.
 
 Several files are merged as kubectl does it: the first that names a thing wins, and paths are relative to the
 file that holds them.

@@ -1,4 +1,4 @@
-"""What does a login plugin give: a token or a certificate, and until when.
+"""Runs login plugins: each gives a token or a certificate, and says until when.
 
 The protocol is `client.authentication.k8s.io`: the plugin reads KUBERNETES_EXEC_INFO and prints an
 ExecCredential.

@@ -1,4 +1,4 @@
-"""Where is an object of the API: the paths of its URLs, and what a path is about."""
+"""Builds and reads the paths of the API: where an object is, and what a path is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a command print that is run inside a container: the exec API over a WebSocket.
+"""Runs a command inside a container and reads what it prints: the exec API over a WebSocket.
 
 Messages begin with the number of their channel: input, output, errors, and at last how it ended.
 """

@@ -1,4 +1,4 @@
-"""How is one request sent: the connection, and when it is tried again."""
+"""Sends one request: the connection, and when it is tried again."""
 
 from __future__ import annotations
 

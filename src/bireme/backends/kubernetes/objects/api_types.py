@@ -1,11 +1,13 @@
-"""What do we read of a cluster's objects: the few fields that matter to us, as typed values.
+"""Declares what we read of a cluster's objects: the few fields that matter to us, as typed values.
 
 The names are those of the Kubernetes API. Everything else that an object holds is skipped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
@@ -212,3 +214,19 @@ class PodGroup(Struct, frozen=True):
     metadata: Meta = Meta()
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+
+# Any: most of what passes through us is only understood by the API server.
+Object = dict[str, Any]
+Template = Mapping[str, Any]
+
+
+def table(of: Template, field: str) -> Template:
+    """A part of an object; an absent one and a null are the same as an empty one."""
+    found: Template | None = of.get(field)
+    return found or {}
+
+
+def items(of: Template, field: str) -> list[Object]:
+    found: list[Object] | None = of.get(field)
+    return found or []

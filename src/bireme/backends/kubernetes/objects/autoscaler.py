@@ -1,9 +1,9 @@
-"""How does a cluster grow and shrink an elastic PyTorchJob by itself: its HorizontalPodAutoscaler."""
+"""Builds the HorizontalPodAutoscaler by which a cluster scales an elastic PyTorchJob."""
 
 from __future__ import annotations
 
 from bireme.backends.kubernetes.objects import labels
-from bireme.backends.kubernetes.objects.raw import Object
+from bireme.backends.kubernetes.objects.api_types import Object
 from bireme.kinds import pytorch
 from bireme.model.job import Job, Kind
 

@@ -1,4 +1,4 @@
-"""What is a job in a cluster: its object, of which only what we act on is decoded."""
+"""Reads the object of a job: only what we act on is decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a status written in a cluster: conditions as the Kubeflow kinds have them, our memory beside."""
+"""Writes and reads the status of a job object: conditions as Kubeflow has them, our memory beside."""
 
 from __future__ import annotations
 

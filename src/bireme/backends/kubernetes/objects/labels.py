@@ -1,9 +1,9 @@
-"""By which labels and by which owner are the objects of a job known, in every kind and version."""
+"""Names the labels and the owner by which the objects of a job are known, in every kind and version."""
 
 from __future__ import annotations
 
 from bireme import kinds
-from bireme.backends.kubernetes.objects.raw import Object
+from bireme.backends.kubernetes.objects.api_types import Object
 from bireme.kinds.mpi_spec import V1ALPHA2, V2BETA1, launcher_trains
 from bireme.model.job import Job, Kind, Naming, Role
 

@@ -1,4 +1,4 @@
-"""What does an MPIJob need beside its pods: files for MPI, the right to start commands in workers, keys."""
+"""Builds what an MPIJob needs beside its pods: files, the right to start commands in workers, keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bireme.backends.kubernetes.objects import labels, mpi_pods, ssh_keys
-from bireme.backends.kubernetes.objects.raw import Object
+from bireme.backends.kubernetes.objects.api_types import Object
 from bireme.kinds.mpi_launch import AGENT
 from bireme.kinds.mpi_spec import uses_agent
 from bireme.model.decisions import File

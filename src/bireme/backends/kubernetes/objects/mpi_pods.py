@@ -1,8 +1,8 @@
-"""What do the pods of an MPIJob have that no others have: files of MPI, keys, names, idle workers."""
+"""Adds what only the pods of an MPIJob have: files of MPI, keys, names, idle workers."""
 
 from __future__ import annotations
 
-from bireme.backends.kubernetes.objects.raw import Object, Template, items, table
+from bireme.backends.kubernetes.objects.api_types import Object, Template, items, table
 from bireme.kinds import mpi
 from bireme.kinds.mpi_launch import AGENT, DISCOVERY, HOSTFILE
 from bireme.kinds.mpi_spec import V2BETA1, options, uses_agent

@@ -1,17 +1,18 @@
-"""What does the pod of a replica look like: its raw template, and what the contract adds to it."""
+"""Builds the pod of a replica from its raw template, and the service through which it is found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from bireme import kinds
-from bireme.backends.kubernetes.objects import labels, mpi_pods, pod_groups, tolerations
-from bireme.backends.kubernetes.objects.raw import Object, Template, items, table
+from bireme.backends.kubernetes.objects import labels, mpi_pods, pod_groups
+from bireme.backends.kubernetes.objects.api_types import Object, Template, items, table
 from bireme.kinds.contract import Injects
+from bireme.kinds.mpi_spec import V2BETA1
 from bireme.model.decisions import Start
-from bireme.model.job import Job, Kind, Role
+from bireme.model.job import Job, Kind, Role, member_name
 from bireme.model.pods import Container, EnvVar, FieldRef, KeyRef, RefKind, ResourceRef
 from bireme.runtime import wire
 
@@ -93,7 +94,7 @@ def _spec(job: Job, role: Role, written: Template, start: Start) -> Object:
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         # With the usual policy a pod on its node's network asks the node's DNS, which knows no peers.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    added = tolerations.missing(role, items(written, "tolerations"))
+    added = missing_tolerations(role, items(written, "tolerations"))
     if added:
         spec["tolerations"] = [*items(written, "tolerations"), *added]
     return spec
@@ -158,3 +159,79 @@ def _aliases(hosts: Mapping[str, str]) -> list[Object]:
     for name, address in hosts.items():
         by_address.setdefault(address, []).append(name)
     return [{"ip": address, "hostnames": names} for address, names in by_address.items()]
+
+
+def missing_tolerations(role: Role, written: Sequence[Template]) -> list[Object]:
+    """The tolerations for the devices that a role asks for, where its template has none that covers them.
+
+    Nodes with devices are by custom tainted with the name of the device, in any effect.
+    """
+    return [
+        {"key": device, "operator": "Exists"}
+        for device in _devices(role)
+        if not any(_covers(one, device) for one in written)
+    ]
+
+
+def tolerates(toleration: Template, key: str, value: str = "", effect: str = "NoSchedule") -> bool:
+    """Whether a toleration lets a pod ignore a taint."""
+    if toleration.get("effect") not in (None, "", effect):
+        return False
+    if not toleration.get("key"):
+        return toleration.get("operator") == "Exists"
+    if toleration["key"] != key:
+        return False
+    return toleration.get("operator") == "Exists" or str(toleration.get("value") or "") == value
+
+
+def _covers(toleration: Template, device: str) -> bool:
+    """Whether the author thought of the device: then nothing is added to it."""
+    return toleration.get("key") == device or tolerates(toleration, device)
+
+
+def _devices(role: Role) -> list[str]:
+    containers = (*role.pod.init_containers, *role.pod.containers)
+    asked = {name for one in containers for name, count in one.claims.devices.items() if count}
+    # What Kubernetes itself provides has no nodes of its own.
+    return sorted(name for name in asked if "/" in name and "kubernetes.io/" not in name)
+
+
+def service(job: Job, role: Role, index: int) -> Object | None:
+    """The service through which one replica is found; None for a kind whose replicas are not looked up.
+
+    It is called like the replica's pod. All replicas of an MPIJob of v2beta1 share one, called like the job.
+    """
+    if job.kind is Kind.MPI:
+        return _shared(job) if job.api_version == V2BETA1 else None
+    if not kinds.module(job.kind).PORT[0]:
+        return None
+    marks = labels.replica_selector(job, role, index)
+    return _headless(job, member_name(job, role, index), marks, {"selector": marks, "ports": _ports(role)})
+
+
+def _shared(job: Job) -> Object:
+    marks = labels.selector(job)
+    return _headless(job, job.name, {"app": job.name, **marks}, {"selector": marks})
+
+
+def _headless(job: Job, name: str, marks: dict[str, str], spec: Object) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": job.namespace,
+            "labels": marks,
+            "ownerReferences": [labels.owner(job)],
+        },
+        # A name holds as soon as its pod has an address: peers meet before any of them is ready.
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, **spec},
+    }
+
+
+def _ports(role: Role) -> list[Object]:
+    """Every named port of the main container; a number that has two names is listed under the first."""
+    names: dict[int, str] = {}
+    for name, number in role.container.ports.items():
+        names.setdefault(number, name)
+    return [{"name": name, "port": number, "targetPort": number} for number, name in names.items()]

@@ -1,4 +1,4 @@
-"""How is a job placed as a whole or not at all: its pod group, for Volcano or for the scheduler plugins."""
+"""Builds the pod group by which a job is placed as a whole: for Volcano, or for the scheduler plugins."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from bireme import kinds
 from bireme.backends.kubernetes.objects import labels
-from bireme.backends.kubernetes.objects.api_types import PodGroup
-from bireme.backends.kubernetes.objects.raw import Object, Template, table
+from bireme.backends.kubernetes.objects.api_types import Object, PodGroup, Template, table
 from bireme.kinds.mpi_spec import V2BETA1
 from bireme.model.job import Job, Kind, Role
 from bireme.model.pods import Resources

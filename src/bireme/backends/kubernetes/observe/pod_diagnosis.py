@@ -1,4 +1,4 @@
-"""What is wrong with a pod, and what should somebody do about it: one sentence each."""
+"""Says what is wrong with a pod and what to do about it: one sentence each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods are whose: by the job that owns them and by the node they are on."""
+"""Finds pods by the job that owns them and by the node they are on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has become of a replica: a pod, and the node it is on, as the core sees them."""
+"""Reads what has become of a replica from its pod and the node it is on."""
 
 from __future__ import annotations
 

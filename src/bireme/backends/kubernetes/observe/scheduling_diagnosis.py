@@ -1,4 +1,4 @@
-"""Why does no node take a pod, and what should somebody do about it."""
+"""Says why no node takes a pod, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the jobs of a cluster found, started and changed: each as one or a few requests."""
+"""Finds, starts and changes the jobs of a cluster: each as one or a few requests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.backends.kubernetes.client.api import Api, ApiError
+from bireme.backends.kubernetes.client.api import Api, ApiError, ByName, Expected
 from bireme.backends.kubernetes.client.api_errors import DISCONNECTED
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.client.preconditions import ByName, Expected
 from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.objects.api_types import Meta, Pod
 from bireme.backends.kubernetes.objects.job_objects import GROUP, JobObject, plural

@@ -1,4 +1,4 @@
-"""Which files of this machine does a script name that it will not find in a cluster: a look at its text."""
+"""Finds paths of this machine in the text of a script: it would not find those files in a cluster."""
 
 from __future__ import annotations
 
