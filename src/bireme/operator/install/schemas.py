@@ -230,11 +230,11 @@ def run_policy(managers: list[str]) -> Schema:
     policy = closed(
         {
             "activeDeadlineSeconds": count("Seconds after which the job fails.", format="int64"),
-            "backoffLimit": count("Crashes that are forgiven; any number if absent."),
+            "backoffLimit": count("Crashes that are tolerated; any number if absent."),
             "cleanPodPolicy": choice(CleanPods, "Which pods are deleted when the job has ended."),
             "managedBy": {**choice(["", *managers], "Who looks after the job."), "maxLength": _MOST_MANAGER},
             "schedulingPolicy": _scheduling(),
-            "suspend": {"type": "boolean", "description": "Whether the job is put aside."},
+            "suspend": {"type": "boolean", "description": "Whether the job is suspended."},
             "ttlSecondsAfterFinished": count("Seconds after which an ended job is deleted."),
         }
     )
