@@ -10,8 +10,6 @@ from pathlib import Path
 import msgspec
 
 from bireme import errors
-from bireme.backends.local import journal_entries
-from bireme.backends.local.journal_entries import Began, Ended, Entry, Gone, Over, Ran
 from bireme.backends.local.warm import zygote_files
 from bireme.backends.local.warm.zygote_files import Lesson
 from bireme.backends.local.warm.zygote_pool import ZygotePool
@@ -19,14 +17,15 @@ from bireme.cli.render import render_jobs
 from bireme.model.decisions import Event, EventType
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Retry, Sighting, Status
-from bireme.runs import rank_reports
+from bireme.runs import rank_reports, replica_journal
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
 from bireme.runs.ledger import Ledger
+from bireme.runs.replica_journal import Began, Ended, Entry, Gone, Over, Ran
 from bireme.runtime.zygote import zygote_state
 from bireme.sdk.cluster.clusters import FILE as KNOWN_FILE
 from bireme.sdk.cluster.clusters import Book, Known
-from bireme.sdk.local import run_history, run_views
+from bireme.sdk.local import run_views
 from tests.fuzz.harness import Target
 from tests.fuzz.mutating import DEPTH, Tree, plain_json
 from tests.unit.runs.making import make_run
@@ -105,9 +104,9 @@ def journal_file(folder: Path) -> Target:
         path.write_bytes(data)
         journal: Journal[Entry] = Journal(path, Entry)
         found = journal.read()
-        for known in journal_entries.replay(list(found)).values():
-            known.replica()
-        msgspec.json.encode(run_history.lives(found))
+        for life in replica_journal.lives(found):
+            msgspec.json.encode(replica_journal.left_behind(life))
+            msgspec.json.encode(life)
 
     return _json_lines("journal", path.read_bytes(), read)
 

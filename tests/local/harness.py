@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from bireme.backends.local.journal_entries import Entry, Ran
 from bireme.backends.local.warm.zygote_pool import ZygotePool
 from bireme.model.status import Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
+from bireme.runs.replica_journal import Entry, Ran
 
 BIN = Path(sys.executable).parent
 PATIENCE = 240.0

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bireme.backends.local.journal_entries import Entry, Ran
 from bireme.backends.local.processes import start_time
 from bireme.runs.journal import Journal
+from bireme.runs.replica_journal import Entry, Ran
 from tests.local.harness import Bireme, bireme_in, kill, until
 
 SCRIPT = """

@@ -11,9 +11,9 @@ from bireme.model.job import Job, Kind, RestartScope
 from bireme.model.replicas import Loss, ReplicaPhase
 from bireme.model.status import Blame, Condition, ConditionType, Status
 from bireme.runs.rank_reports import RankReport, ReportedError
+from bireme.runs.replica_history import Failure, ReplicaHistory
 from bireme.sdk import diagnosis, job_state
 from bireme.sdk.diagnosis import Evidence
-from bireme.sdk.replica_history import Failure, ReplicaHistory
 from bireme.sdk.views import Finding
 from tests.unit import build
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.local.journal_entries import Began, Entry, Ran
 from bireme.model.status import ConditionType
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
@@ -17,6 +16,7 @@ from bireme.runs.logs.log_entries import (
 from bireme.runs.logs.log_writer import (
     LogWriter,
 )
+from bireme.runs.replica_journal import Began, Entry, Ran
 from bireme.sdk.local import run_views
 from bireme.sdk.local.run_follower import Watch
 from tests.cli.commands import until

@@ -71,7 +71,7 @@ class Default(NamedTuple):
 
 
 NEWEST = Default("job", lambda phase: True)
-ACTIVE = Default("active job", lambda phase: not phase.is_final and phase is not Phase.SUSPENDED)
+ACTIVE = Default("active job", lambda phase: not phase.is_at_rest)
 RESUMABLE = Default("stopped or failed job", lambda phase: phase in (Phase.SUSPENDED, Phase.FAILED))
 
 

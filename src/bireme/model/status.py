@@ -31,6 +31,11 @@ class Phase(StrEnum):
     def is_final(self) -> bool:
         return self in (Phase.SUCCEEDED, Phase.FAILED)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is to be done for the job until its user edits it."""
+        return self.is_final or self is Phase.SUSPENDED
+
 
 class Condition(Struct, frozen=True):
     type: ConditionType

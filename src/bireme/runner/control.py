@@ -77,8 +77,7 @@ def discard(run: RunDirectory) -> None:
 
 def is_at_rest(run: RunDirectory) -> bool:
     """Whether nobody works on the run: it ended or was put aside."""
-    phase = run.status().phase
-    return (phase.is_final or phase is Phase.SUSPENDED) and not run.is_held()
+    return run.status().phase.is_at_rest and not run.is_held()
 
 
 def goes_on(run: RunDirectory) -> bool:

@@ -12,7 +12,6 @@ import msgspec
 from bireme.backends.local import run_environment
 from bireme.backends.local.backend import LocalBackend
 from bireme.backends.local.cgroups import Cgroups
-from bireme.backends.local.journal_entries import Entry
 from bireme.backends.local.preflight import gpus, provenance
 from bireme.backends.local.processes import Input, LocalProcesses
 from bireme.backends.local.warm.launcher import WarmLauncher
@@ -20,10 +19,10 @@ from bireme.core.clock import Clock
 from bireme.engine.step import Stored, step
 from bireme.model.decisions import Decision, Event, EventType
 from bireme.model.replicas import Observation
-from bireme.model.status import Phase, Status
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Backlog, Journal
 from bireme.runs.ledger import Ledger
+from bireme.runs.replica_journal import Entry
 from bireme.runs.storage import disk_room, files
 from bireme.runs.storage.disk_room import LAST_TRIES, PASSING, DiskRoom
 
@@ -69,7 +68,7 @@ class RunStore:
         def write() -> None:
             self.run.append_events(told, self._clock.time())
 
-        if _is_over(self.status):
+        if self.status.phase.is_at_rest:
             # The truth is written: nobody who removes or resumes the job waits long for its events.
             await self._room.within(LAST_TRIES, write)
         else:
@@ -126,8 +125,12 @@ async def carry_on(store: RunStore, backend: LocalBackend, changed: asyncio.Even
         shown = _show(run, backend, shown)
         attempt = await _tell_changed_code(run, store, attempt)
         room.settle()
-        at_rest = not changed.is_set() and _is_at_rest(decision.status, backend)
-        if gives_up := room.has_waited(at_rest and _is_told(decision.status, backend)):
+        phase = decision.status.phase
+        is_alive = any(replica.is_alive for replica in backend.replicas())
+        at_rest = phase.is_at_rest and not is_alive and not changed.is_set()
+        # Whether the next runner would know all that matters; a claim that is left over counts as dead.
+        is_told = phase.is_final or not backend.journal.is_behind
+        if gives_up := room.has_waited(at_rest and is_told):
             room.give_up()
         is_written = room.lacks == lacks and not backend.journal.is_behind
         if (is_written or gives_up) and (event := room.found()):
@@ -155,20 +158,6 @@ async def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) ->
         text = f"attempt {attempt} does not have the code of the first: {told}"
         await store.tell((Event(EventType.WARNING, "CodeChanged", text),))
     return attempt
-
-
-def _is_at_rest(status: Status, backend: LocalBackend) -> bool:
-    """Whether nothing is left to do until somebody edits the job."""
-    return _is_over(status) and not any(one.is_alive for one in backend.replicas())
-
-
-def _is_told(status: Status, backend: LocalBackend) -> bool:
-    """Whether the next runner would know all that matters; a claim that is left over counts as dead."""
-    return status.phase.is_final or not backend.journal.is_behind
-
-
-def _is_over(status: Status) -> bool:
-    return status.phase.is_final or status.phase is Phase.SUSPENDED
 
 
 def _show(run: RunDirectory, backend: LocalBackend, before: bytes) -> bytes:

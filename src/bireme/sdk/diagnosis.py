@@ -13,8 +13,8 @@ from bireme.model.job import Job, RestartScope, replica_ids
 from bireme.model.replicas import Loss, ReplicaPhase, printable
 from bireme.model.status import ConditionType, Phase, Status
 from bireme.runs.rank_reports import RankReport, ReportedError
+from bireme.runs.replica_history import Failure, ReplicaHistory
 from bireme.sdk import rank_names
-from bireme.sdk.replica_history import Failure, ReplicaHistory
 from bireme.sdk.views import Diagnosis, Finding, FirstError
 
 SLACK = 0.25

@@ -15,8 +15,9 @@ from bireme.model.job import Job, ReplicaId, RestartScope, replica_ids
 from bireme.model.pods import Resources
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
-from bireme.sdk import diagnosis, rank_names, replica_history
-from bireme.sdk.replica_history import ReplicaHistory
+from bireme.runs import replica_history
+from bireme.runs.replica_history import ReplicaHistory
+from bireme.sdk import diagnosis, rank_names
 from bireme.sdk.views import Diagnosis, InPlaceRestart, JobSummary, JobView, ReplicaView, RoleView
 
 MOST_MEMBERS = 1000

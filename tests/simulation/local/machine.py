@@ -20,7 +20,6 @@ import msgspec
 from bireme import errors
 from bireme.backends.local import processes as contract
 from bireme.backends.local.cgroups import OutOfMemory
-from bireme.backends.local.journal_entries import Entry
 from bireme.backends.local.processes import EVICTED, NotStarted, Output, Program
 from bireme.model.decisions import Demand, Event
 from bireme.model.pods import Resources
@@ -29,6 +28,7 @@ from bireme.model.status import Status
 from bireme.runs.directory import RunDirectory
 from bireme.runs.journal import Journal
 from bireme.runs.ledger import Grant, Ledger
+from bireme.runs.replica_journal import Entry
 from bireme.runs.run_files import RunId
 from tests.simulation.bodies import CODES, HANGING
 from tests.simulation.local.profiles import Profile

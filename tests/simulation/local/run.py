@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from bireme.backends.local import run_environment
 from bireme.backends.local.backend import LocalBackend
-from bireme.backends.local.journal_entries import Began, Entry, Gone, Over
 from bireme.core.machine.admission import Capacity
 from bireme.core.replicas.kubelet import InPlace
 from bireme.engine.step import Stored
@@ -30,6 +29,7 @@ from bireme.runner.loop import RunStore, carry_on
 from bireme.runs import directory
 from bireme.runs.journal import Backlog
 from bireme.runs.ledger import Ledger as RealLedger
+from bireme.runs.replica_journal import Began, Entry, Gone, Over
 from bireme.runs.run_files import Desired, RunContext, RunId
 from bireme.runs.run_files import Machine as MachineId
 from bireme.runs.storage.disk_room import DiskRoom
@@ -104,6 +104,10 @@ class Truth:
         self.auditor = Auditor(self.ledger)
         self.starts: dict[str, Start] = {}
         self._settled: set[str] = set()
+        """Uids whose end is in the journal."""
+        self._gone: set[str] = set()
+        self.is_new = True
+        """Whether a runner is about to look for the first time."""
         self.steps = 0
         self.seen = Observation()
         self.pending: tuple[Stored, Decision, float]
@@ -116,6 +120,8 @@ class Truth:
             self.ledger.note(body)
         elif isinstance(entry, Over | Gone):
             self._settled.add(entry.uid)
+            if isinstance(entry, Gone):
+                self._gone.add(entry.uid)
 
     def look(self, seen: Observation) -> None:
         """What the backend shows agrees with what is true."""
@@ -125,6 +131,9 @@ class Truth:
         shown = {replica.uid: replica for replica in seen.replicas}
         for uid in shown.keys() - self.ledger.bodies.keys():
             need(False, f"{uid} is seen and never began")
+        forgotten = self.ledger.bodies.keys() - self._gone - shown.keys() if self.is_new else ()
+        need(not forgotten, f"{sorted(forgotten)} began, and the next runner does not see them")
+        self.is_new = False
         for body in list(self.ledger.bodies.values()):
             body.crashes = self._crashes(body)
             replica = shown.get(body.uid)
@@ -297,6 +306,7 @@ class Life:
     def _start_runner(self) -> None:
         if not self.is_served:
             self.machine.tell("a runner starts")
+            self.truth.is_new = True
             self.runner = self._loop.create_task(self._serve())
 
     async def _serve(self) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Coroutine
 from pathlib import Path
 from random import Random
 
-from bireme.backends.local import journal_entries
-from bireme.backends.local.journal_entries import Entry
 from bireme.backends.local.programs import Allocation, RunEnvironment
 from bireme.backends.local.replica import ReplicaRun
 from bireme.model.decisions import Start
 from bireme.model.pods import Container, PodSpec
 from bireme.model.replicas import Loss, ReplicaPhase
+from bireme.runs import replica_journal
 from bireme.runs.journal import Backlog, Journal
+from bireme.runs.replica_journal import Entry
 from bireme.runs.storage.disk_room import DiskRoom
 from tests.simulation.local.machine import Machine, Processes, lose_zygotes
 from tests.simulation.local.profiles import Profile
@@ -53,7 +53,7 @@ class Stage:
         start = Start("job-worker-0", "worker", 0, 0, pod, main="main", restarts_in_place=again)
         site = RunEnvironment("job.uid", "default", folder, str(folder), {}, "/usr/bin/python3", {}, folder)
         self._journal: Journal[Entry] = Journal(folder / "journal.jsonl", Entry)
-        self._journal.append(journal_entries.Began("uid", start.replica, start.role, 0, 0, 0.0))
+        self._journal.append(replica_journal.Began("uid", start.replica, start.role, 0, 0, 0.0))
         self.backlog: Backlog[Entry] = Backlog(self._journal, DiskRoom(folder, time))
         self.run = ReplicaRun(
             Allocation(start, "uid"), site, Processes(self.machine), self.backlog, lambda: None, self
@@ -134,7 +134,8 @@ def test_an_init_container_that_succeeded_is_no_crash_to_the_next_runner(tmp_pat
         next(iter(stage.machine.processes.values())).end(0)
         await asyncio.sleep(1.0)
 
-        (left,) = journal_entries.replay(list(stage.backlog.read())).values()
-        assert (left.replica().loss, left.replica().restarts) == (Loss.EVICTION, 0)
+        (life,) = replica_journal.lives(stage.backlog.read())
+        left = replica_journal.left_behind(life)
+        assert (left.loss, left.restarts) == (Loss.EVICTION, 0)
 
     stage.play(story())

@@ -12,8 +12,7 @@ from pathlib import Path
 from random import Random
 
 from bireme import errors
-from bireme.backends.local import journal_entries, mpi_agent
-from bireme.backends.local.journal_entries import Began, Entry, Gone, Known
+from bireme.backends.local import mpi_agent
 from bireme.backends.local.mpi_agent import AgentServer
 from bireme.backends.local.processes import Processes, Program
 from bireme.backends.local.programs import LOOPBACK, Allocation, RunEnvironment
@@ -34,8 +33,11 @@ from bireme.model.replicas import (
     Waiting,
 )
 from bireme.model.stored import Stored
+from bireme.runs import replica_journal
 from bireme.runs.journal import Backlog
 from bireme.runs.ledger import Grant, Ledger
+from bireme.runs.replica_history import ReplicaHistory
+from bireme.runs.replica_journal import Began, Entry, Gone
 from bireme.runs.run_files import RunId
 from bireme.runs.storage.disk_room import PASSING
 
@@ -65,7 +67,7 @@ class LocalBackend:
         self._chance = chance
         self.journal = journal
         self.room = journal.room
-        self._left: dict[str, Known] = {}
+        self._left: dict[str, ReplicaHistory] = {}
         self._runs: dict[str, ReplicaRun] = {}
         self._faults: list[Fault] = []
         self._admission: Admission | None = None
@@ -76,7 +78,8 @@ class LocalBackend:
 
     def recover(self) -> None:
         """Learn from the journal what an earlier runner left, and end what is still alive of it."""
-        self._left = journal_entries.replay(list(self.journal.read()))
+        lives = replica_journal.lives(self.journal.read())
+        self._left = {life.uid: life for life in lives if not life.gone}
         self._processes.end_run(self._site.run)
 
     async def see(self, key: str, stored: Stored) -> Observation:
@@ -97,7 +100,9 @@ class LocalBackend:
         return self._admission is not None
 
     def replicas(self) -> list[Replica]:
-        left = [self._telling.add(one.replica(), one.began.at) for one in self._left.values()]
+        left = [
+            self._telling.add(replica_journal.left_behind(life), life.began) for life in self._left.values()
+        ]
         return left + [
             self._telling.add(one.replica(), self._began[one.placed.uid]) for one in self._runs.values()
         ]
@@ -185,7 +190,7 @@ class LocalBackend:
 
     def _start(self, job: Job, action: Start) -> None:
         if action.replica in self._runs or any(
-            known.began.replica == action.replica for known in self._left.values()
+            life.replica == action.replica for life in self._left.values()
         ):
             return
         uid = f"{self._chance.getrandbits(64):016x}"

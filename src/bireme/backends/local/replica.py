@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from bireme import errors
 from bireme.backends.local import programs
-from bireme.backends.local.journal_entries import Ended, Entry, Gone, Over, Ran
 from bireme.backends.local.log_pump import Pump, Sink, drain
 from bireme.backends.local.processes import EVICTED, Group, NotStarted, Output, Process, Processes, Program
 from bireme.backends.local.programs import Allocation, RunEnvironment
@@ -24,6 +23,7 @@ from bireme.runs.logs.log_writer import (
     LogSettings,
     LogWriter,
 )
+from bireme.runs.replica_journal import Ended, Entry, Gone, Over, Ran
 from bireme.runs.storage import files
 from bireme.runtime.rank.stdin_terminal import TERMINAL
 

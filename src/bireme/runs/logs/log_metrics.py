@@ -5,12 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from bireme.core.scripts import metric_patterns
 from bireme.model.job import Job
+from bireme.runs import replica_journal
 from bireme.runs.directory import RunDirectory
-from bireme.runs.journal import Journal
 from bireme.runs.logs import log_reader
 from bireme.runs.logs.log_reader import LogLine
 from bireme.runs.metrics.metric_reader import (
@@ -95,28 +93,11 @@ def _life(line: LogLine, starts: Starts) -> Incarnation:
     return attempt, sum(one == attempt for _, one in before) - 1
 
 
-class _Began(Struct, frozen=True, tag="began"):
-    uid: str
-    replica: str
-    attempt: int
-
-
-class _Ran(Struct, frozen=True, tag="ran"):
-    uid: str
-    at: float
-
-
 def _starts(run: RunDirectory) -> Starts:
     """When the programs of each replica were started, and in which attempt, from the journal."""
-    journal: Journal[_Began | _Ran] = Journal(run.journal_path, _Began | _Ran)
-    began: dict[str, _Began] = {}
     starts: dict[str, list[tuple[float, int]]] = {}
-    for entry in journal.read():
-        if isinstance(entry, _Began):
-            began[entry.uid] = entry
-        elif entry.uid in began:
-            its = began[entry.uid]
-            starts.setdefault(its.replica, []).append((entry.at, its.attempt))
+    for life in replica_journal.of(run.journal_path):
+        starts.setdefault(life.replica, []).extend((at, life.attempt) for at in life.starts)
     return {replica: sorted(each) for replica, each in starts.items()}
 
 

@@ -21,13 +21,14 @@ from bireme.model.decode_errors import DAMAGED
 from bireme.model.job import Job, Kind
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
+from bireme.runs import replica_history
+from bireme.runs.replica_history import ReplicaHistory
 from bireme.runs.run_files import RecordedEvent
-from bireme.sdk import diagnosis, job_state, rank_names, replica_history
+from bireme.sdk import diagnosis, job_state, rank_names
 from bireme.sdk.backends import Backend
 from bireme.sdk.cluster import pod_history
 from bireme.sdk.cluster.pod_history import ReplicaPod
 from bireme.sdk.diagnosis import Evidence
-from bireme.sdk.replica_history import ReplicaHistory
 from bireme.sdk.views import CheckpointView, Diagnosis, Finding, Glance, JobSummary, JobView, Progress
 
 _KUEUE = "kueue.x-k8s.io/queue-name"
@@ -279,7 +280,7 @@ def _ready(it: Seen) -> int:
 def _waits(it: Seen) -> str:
     """What keeps the job from running, as its pods tell it, or that no operator runs it."""
     status = it.status
-    if status.phase.is_final or status.phase in (Phase.SUSPENDED, Phase.QUEUED):
+    if status.phase.is_at_rest or status.phase is Phase.QUEUED:
         return ""
     stuck = [
         one.replica

@@ -12,7 +12,7 @@ from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termin
 from bireme.model.job import Job, Kind, Role, member_name
 from bireme.model.replicas import Loss, Replica
 from bireme.runs.rank_reports import Reports
-from bireme.sdk.replica_history import Failure, ReplicaHistory
+from bireme.runs.replica_history import Failure, ReplicaHistory
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _OUT_OF_MEMORY = "OOMKilled"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bireme import errors
 from bireme.backends.local import processes, stack_dumps
-from bireme.backends.local.journal_entries import Entry, Ran
 from bireme.model.job import Job
+from bireme.runs import replica_history
 from bireme.runs.directory import RunDirectory
-from bireme.runs.journal import Journal
-from bireme.sdk import rank_names, replica_history, tracebacks
+from bireme.runs.replica_history import ReplicaHistory
+from bireme.sdk import rank_names, tracebacks
 from bireme.sdk.local import run_history, run_views
-from bireme.sdk.replica_history import ReplicaHistory
 from bireme.sdk.tracebacks import Thread
 from bireme.sdk.views import RankStack
 
@@ -36,10 +35,8 @@ def of(run: RunDirectory, rank: int | None = None) -> tuple[RankStack, ...]:
 
 def _alive(run: RunDirectory) -> list[tuple[ReplicaHistory, int]]:
     """The replicas whose process is the one that was started: a process id may be another's by now."""
-    journal: Journal[Entry] = Journal(run.journal_path, Entry)
-    started = {one.pid: one.start_time for one in journal.read() if isinstance(one, Ran)}
     lives = (one for one in replica_history.newest(run_history.of(run)).values() if one.ended is None)
-    return [(one, one.pid) for one in lives if one.pid and processes.start_time(one.pid) == started[one.pid]]
+    return [(one, one.pid) for one in lives if one.pid and processes.start_time(one.pid) == one.start_time]
 
 
 def _rank(job: Job, life: ReplicaHistory) -> int | None:

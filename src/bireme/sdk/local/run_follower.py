@@ -160,7 +160,7 @@ class Watch:
             return False
         self._probed = now
         phase = self._now().phase
-        if phase.is_final or phase is Phase.SUSPENDED or self.run.is_held():
+        if phase.is_at_rest or self.run.is_held():
             self._unheld = None
             return False
         # Its guard needs a moment to start another one; no runner is replaced at the first sight.

@@ -16,17 +16,17 @@ from bireme.model.decode_errors import DAMAGED
 from bireme.model.job import Job
 from bireme.model.replicas import Observation, Replica
 from bireme.model.status import Phase, Status
-from bireme.runs import directory, machine, run_checkpoints
+from bireme.runs import directory, machine, replica_history, run_checkpoints
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs import log_reader
 from bireme.runs.logs.log_reader import LogSelection
 from bireme.runs.metrics import metric_reader, progress_reader
+from bireme.runs.replica_history import ReplicaHistory
 from bireme.runs.run_files import Machine, RunContext
 from bireme.runs.storage import files
-from bireme.sdk import diagnosis, job_state, replica_history, tracebacks
+from bireme.sdk import diagnosis, job_state, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.local import run_history
-from bireme.sdk.replica_history import ReplicaHistory
 from bireme.sdk.views import CheckpointView, Diagnosis, JobSummary, JobView, Progress
 
 _MOST_SIGNS = 500

@@ -34,6 +34,10 @@ class ReplicaHistory(Struct, frozen=True):
     """When it was first started, where that is known."""
     ended: float | None = None
     pid: int | None = None
+    start_time: int = 0
+    """When that process started, in clock ticks since boot."""
+    starts: tuple[float, ...] = ()
+    """Each time that a program of it was started."""
     exit_code: int | None = None
     failures: tuple[Failure, ...] = ()
     phase: ReplicaPhase | None = None
@@ -44,6 +48,8 @@ class ReplicaHistory(Struct, frozen=True):
     restarts: int = 0
     containers: frozenset[str] = frozenset()
     """Those that were started, so that the next start of one counts as a restart."""
+    counted: int = 0
+    """Restarts that its runner had recorded by the last end of a program."""
     gone: bool = False
     host: str = ""
     """Where it ran, if that is not where its job is."""
