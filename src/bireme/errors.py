@@ -16,7 +16,6 @@ The number is the exit status, the word beside it the code that `bireme explain`
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Protocol
 
@@ -213,6 +212,8 @@ def by_code(code: str) -> type[BiremeError]:
     classes = {each.code: each for each in _classes(BiremeError)}
     if code in classes:
         return classes[code]
+    import difflib  # here, because it is hardly ever needed
+
     nearest = difflib.get_close_matches(code, classes, n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else f"the codes are {', '.join(codes())}"
     raise BadInput(f"there is no error code {code!r}", hint=hint)

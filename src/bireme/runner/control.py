@@ -123,15 +123,15 @@ def _is_orphan(run: RunDirectory, machine: Machine) -> bool:
     if run.is_held():
         return False
     try:
-        status, desired, context = run.status(), run.desired(), run.context()
+        status, desired = run.status(), run.desired()
+        phase = status.phase
+        asleep = phase is Phase.SUSPENDED and (desired.job.policy.suspend or desired.deleted)
+        needs_one = suspend.is_called_back(desired.job, status) or not (phase.is_final or asleep)
+        # The context last: every command asks this of every run, and most of them have ended.
+        return needs_one and run.context().is_of(machine)
     except errors.BiremeError:
         # A damaged run must not keep every command from working; `show` and `rm` speak of it.
         return False
-    if not context.is_of(machine):
-        return False
-    phase = status.phase
-    asleep = phase is Phase.SUSPENDED and (desired.job.policy.suspend or desired.deleted)
-    return suspend.is_called_back(desired.job, status) or not (phase.is_final or asleep)
 
 
 def _suspended(job: Job, wish: bool) -> Job:

@@ -8,6 +8,7 @@ standby ends.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -95,8 +96,10 @@ def _wait(command: socket.socket) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
+    gc.disable()  # imports make no garbage, and this one is waited for
     from bireme.runner import guard
 
+    gc.enable()
     message, descriptors, _, _ = socket.recv_fds(command, _LONGEST, 2)
     command.close()
     if not message:

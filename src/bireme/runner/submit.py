@@ -20,7 +20,6 @@ from bireme.model.job import Job, RestartScope, replica_ids
 from bireme.runner import standby
 from bireme.runs import directory, machine
 from bireme.runs.directory import RunDirectory
-from bireme.runs.ledger import Ledger
 from bireme.runs.run_files import Desired, ReferencedValues, RunContext, RunOptions
 
 LINGER = 30.0
@@ -111,6 +110,8 @@ def require_room(job: Job, hint: str) -> None:
 
 def lack_now(run: RunDirectory, job: Job, now: float) -> str:
     """What a gang that runs would wait for if it began anew as this job; nothing where none would stop."""
+    from bireme.runs.ledger import Ledger  # here: it imports SQLite, and a submission does without
+
     ledger = Ledger(run.home, gpus.capacity)
     runs_now = any(one.run == run.id for one in ledger.holders())
     if job.unit is not RestartScope.GANG or not runs_now:

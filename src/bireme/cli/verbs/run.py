@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Any
 
@@ -89,8 +90,10 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
         # As early as the words are known to be good: the guard imports its modules while this process
         # imports those of the submission, which takes about as long.
         standby.prepare()
+    gc.disable()  # as in `main`: imports make no garbage
     from bireme.cli import run_start  # after the fork, or both processes would have to wait for it
 
+    gc.enable()
     try:
         run_start.start(run_start.Asked(**words))
     except errors.BiremeError as error:

@@ -16,8 +16,6 @@ from bireme.runner import control, submit
 from bireme.runner.submit import Submission
 from bireme.runs import attendance, directory, machine, run_files
 from bireme.runs.directory import RunDirectory
-from bireme.runs.index import RunRow
-from bireme.runs.ledger import Ledger
 from bireme.runs.logs.log_reader import EVERYTHING, LogSelection
 from bireme.runs.storage.locks import FileLock
 from bireme.sdk import rank_names, scale_requests
@@ -26,6 +24,7 @@ from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView, RankStack
 
 if TYPE_CHECKING:  # imported when a job is shown or followed: starting one does without
+    from bireme.runs.index import RunRow
     from bireme.sdk.local.run_follower import Watch
     from bireme.sdk.tensorboards import Curves
 
@@ -61,7 +60,7 @@ class LocalPlace:
 
     def recent(self, ended: int) -> tuple[tuple[JobSummary, ...], int]:
         """The jobs that have not ended and the last few that have, and how many more there are."""
-        rows = [row for row in Ledger(self._home).runs() if row.phase is not None and not row.is_active]
+        rows = [row for row in self._rows() if row.phase is not None and not row.is_active]
         shown = {row.id for row in [row for row in rows if not row.hidden][:ended]}
         return self._listed(lambda row: row.is_active or row.id in shown), len(rows) - len(shown)
 
@@ -71,12 +70,12 @@ class LocalPlace:
 
     def names(self) -> tuple[str, ...]:
         """What the runs are called, the newest first."""
-        return tuple(dict.fromkeys(row.id.name for row in Ledger(self._home).runs()))
+        return tuple(dict.fromkeys(row.id.name for row in self._rows()))
 
     def newest(self, wanted: Callable[[Phase], bool]) -> LocalJob | None:
         """The run of this machine that was started last, of those in such a phase."""
         here = machine.this_machine()
-        for row in Ledger(self._home).runs():
+        for row in self._rows():
             # The index knows hosts by name; a run whose files cannot be read has no phase.
             if row.phase is not None and wanted(row.phase) and row.host == here.host:
                 return LocalJob(RunDirectory(self._home, row.id))
@@ -94,9 +93,14 @@ class LocalPlace:
         """Restarts the runners of this machine's jobs that died, and returns the ids of the jobs."""
         return tuple(str(run.id) for run in control.recover_orphans(self._home))
 
+    def _rows(self) -> tuple[RunRow, ...]:
+        from bireme.runs.ledger import Ledger  # here: it imports SQLite, and a start does without
+
+        return tuple(Ledger(self._home).runs())
+
     def _listed(self, wanted: Callable[[RunRow], bool]) -> tuple[JobSummary, ...]:
         here = machine.this_machine()
-        rows = (row for row in Ledger(self._home).runs() if row.phase is not None and wanted(row))
+        rows = (row for row in self._rows() if row.phase is not None and wanted(row))
         found = (_summary(RunDirectory(self._home, row.id), here) for row in rows)
         return tuple(one for one in found if one is not None)
 
@@ -261,6 +265,8 @@ class LocalJob:
             raise self._goes_on()
         # Held until it is gone: no runner takes it meanwhile. Who resumes it before that keeps it.
         with lock:
+            from bireme.runs.ledger import Ledger
+
             if not Ledger(self.run.home).remove(self.run.id, unless):
                 raise self._goes_on()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
 from pathlib import Path
 
 from bireme.runtime import wire
@@ -21,6 +20,8 @@ def runtime_zip(home: Path) -> Path:
         return target
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = target.with_suffix(f".{os.getpid()}")
+    import zipfile  # here, because the archive is made once for a version
+
     with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in files:
             archive.write(path, Path("bireme") / path.relative_to(_RUNTIME.parent))
