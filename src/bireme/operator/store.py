@@ -100,12 +100,15 @@ class ClusterStore:
             return Stored(unreadable, status, meta.resourceVersion, problem=error.what)
         if job.policy.managed_by not in OURS:
             return None
-        not_before = "" if self._is_own(one) else meta.resourceVersion
+        # Where the status is not as we wrote it, another operator did, and may have seen more pods than we.
+        raw = bytes(one.status)
+        is_own = not raw or self._own.get(meta.uid) == hash(raw)
+        not_before = "" if is_own else meta.resourceVersion
         return Stored(job, status, meta.resourceVersion, not_before, self._late.get(key, float("inf")))
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
         if decision.status.expired:
-            await self._delete(key, before)
+            await self._api.delete(self._where(key), Named, uid=before.job.uid, propagation="Background")
             return
         if decision.status != before.status:
             if decision.record_by is not None:
@@ -161,14 +164,6 @@ class ClusterStore:
         self._jobs[Key.of(key).plural].learn(one)
         self._doubtful.discard(key)
         return self.find(key)
-
-    async def _delete(self, key: str, before: Stored) -> None:
-        await self._api.delete(self._where(key), Named, uid=before.job.uid, propagation="Background")
-
-    def _is_own(self, one: JobObject) -> bool:
-        """Whether its status is as we wrote it, or none was written yet."""
-        status = bytes(one.status)
-        return not status or self._own.get(one.metadata.uid) == hash(status)
 
     def _where(self, key: str, sub: str = "") -> str:
         wanted = Key.of(key)

@@ -179,3 +179,35 @@ def test_an_unreadable_job_fails_once() -> None:
         stage.remove(JOBS)
 
     play(story)
+
+
+def test_a_refused_start_is_told_at_once() -> None:
+    async def story(stage: Stage) -> None:
+        stage.cluster.most_pods = 0
+        stage.operator()
+        await asyncio.sleep(5.0)
+        stage.submit(workers=1)
+        began = stage.story.now
+
+        await stage.until(lambda: "exceeded quota" in stage.status.trouble)
+
+        assert stage.story.now - began < 1.0
+
+    play(story)
+
+
+def test_a_pod_that_takes_its_grace_on_a_node_that_answers_is_not_given_up() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit(workers=1)
+        await stage.until(lambda: stage.running() == 1)
+        (body,) = stage.kubelet.bodies.values()
+        stage.kubelet._stop = lambda body, grace: None  # type: ignore[method-assign]
+
+        stage.server.delete(PODS, body.key, body.uid, 7)
+        body.taken = True
+        await asyncio.sleep(60.0)
+
+        assert not body.gone
+
+    play(story)

@@ -136,7 +136,8 @@ def judge(seen: Rollout) -> Standing:
     """How the newest version fares; pods of earlier ones only tell whether they still serve. Pure."""
     deployment = seen.deployment
     spec, status = deployment.spec, deployment.status
-    newest, earlier = _newest(seen), _earlier(seen)
+    newest = _newest(seen)
+    earlier = [pod for pod in _living(seen.pods) if pod not in newest]
     image = spec.template.spec.containers[0].image if spec.template.spec.containers else ""
     found = Standing(
         deployment.metadata.namespace,
@@ -152,7 +153,11 @@ def judge(seen: Rollout) -> Standing:
     if runs and _leads(seen.holder, newest):
         return replace(found, progress=Progress.AVAILABLE)
     for pod in newest:
-        if (trouble := pod_diagnosis.of(pod, _node(seen, pod))).reason:
+        if (
+            trouble := pod_diagnosis.of(
+                pod, _READY if seen.nodes is None else seen.nodes.get(pod.spec.nodeName)
+            )
+        ).reason:
             end = _last_end(pod)
             if end.reason in pod_diagnosis.NOT_STARTED:
                 return _stuck(found, Trouble(end.reason, trouble.message))
@@ -172,20 +177,11 @@ def _stuck(found: Standing, trouble: Trouble, said: str = "") -> Standing:
 def _newest(seen: Rollout) -> list[Pod]:
     revision = seen.deployment.metadata.annotations.get(REVISION, "")
     sets = {one.metadata.uid for one in seen.sets if one.metadata.annotations.get(REVISION) == revision}
-    return [pod for pod in _living(seen.pods) if _owner(pod) in sets]
-
-
-def _earlier(seen: Rollout) -> list[Pod]:
-    newest = _newest(seen)
-    return [pod for pod in _living(seen.pods) if pod not in newest]
+    return [pod for pod in _living(seen.pods) if (owner := pod.metadata.controller) and owner.uid in sets]
 
 
 def _living(pods: Sequence[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.metadata.deletionTimestamp is None]
-
-
-def _owner(pod: Pod) -> str:
-    return pod.metadata.controller.uid if pod.metadata.controller else ""
 
 
 def _is_ready(pod: Pod) -> bool:
@@ -196,10 +192,6 @@ def _is_ready(pod: Pod) -> bool:
 def _leads(holder: str, pods: Sequence[Pod]) -> bool:
     """Whether one of the pods holds the lease: a pod may be ready for a moment and fail right after."""
     return any(holder.startswith(f"{pod.metadata.name}_") for pod in pods)
-
-
-def _node(seen: Rollout, pod: Pod) -> Node | None:
-    return _READY if seen.nodes is None else seen.nodes.get(pod.spec.nodeName)
 
 
 def _last_end(pod: Pod) -> Terminated:

@@ -169,7 +169,8 @@ def missing_tolerations(role: Role, written: Sequence[Template]) -> list[Object]
     return [
         {"key": device, "operator": "Exists"}
         for device in _devices(role)
-        if not any(_covers(one, device) for one in written)
+        # Where the author thought of the device, nothing is added to it.
+        if not any(one.get("key") == device or tolerates(one, device) for one in written)
     ]
 
 
@@ -182,11 +183,6 @@ def tolerates(toleration: Template, key: str, value: str = "", effect: str = "No
     if toleration["key"] != key:
         return False
     return toleration.get("operator") == "Exists" or str(toleration.get("value") or "") == value
-
-
-def _covers(toleration: Template, device: str) -> bool:
-    """Whether the author thought of the device: then nothing is added to it."""
-    return toleration.get("key") == device or tolerates(toleration, device)
 
 
 def _devices(role: Role) -> list[str]:
@@ -202,16 +198,14 @@ def service(job: Job, role: Role, index: int) -> Object | None:
     It is called like the replica's pod. All replicas of an MPIJob of v2beta1 share one, called like the job.
     """
     if job.kind is Kind.MPI:
-        return _shared(job) if job.api_version == V2BETA1 else None
+        if job.api_version != V2BETA1:
+            return None
+        marks = labels.selector(job)
+        return _headless(job, job.name, {"app": job.name, **marks}, {"selector": marks})
     if not kinds.module(job.kind).PORT[0]:
         return None
     marks = labels.replica_selector(job, role, index)
     return _headless(job, member_name(job, role, index), marks, {"selector": marks, "ports": _ports(role)})
-
-
-def _shared(job: Job) -> Object:
-    marks = labels.selector(job)
-    return _headless(job, job.name, {"app": job.name, **marks}, {"selector": marks})
 
 
 def _headless(job: Job, name: str, marks: dict[str, str], spec: Object) -> Object:

@@ -46,8 +46,9 @@ def replica(pod: Pod, node: Node | None) -> Replica:
         grace_ends=seconds(pod.metadata.deletionTimestamp),
         unreachable=is_lost(pod, node),
         leftover=leftover,
-        restarts=_restarts(pod),
-        loss=_loss(pod, node),
+        # How often containers were started again, or will be as soon as the pause after a crash is over.
+        restarts=sum(one.restartCount + _is_between_starts(one) for one in _containers(pod)),
+        loss=Loss.EVICTION if pod_diagnosis.is_evicted(pod) or node_took_it(pod, node) else Loss.CRASH,
         exit_code=exit_code(pod),
         reason=trouble.reason,
         message=trouble.message,
@@ -120,7 +121,7 @@ def exit_code(pod: Pod) -> int | None:
     main = _last_end(next((one for one in pod.status.containerStatuses if one.name == name), None))
     if main is not None and (main.exitCode or pod.status.phase != ReplicaPhase.FAILED):
         return main.exitCode
-    ends = [_last_end(one) for one in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)]
+    ends = [_last_end(one) for one in _containers(pod)]
     failed = next((one.exitCode for one in ends if one is not None and one.exitCode), None)
     return failed if pod.status.phase == ReplicaPhase.FAILED else main.exitCode if main else None
 
@@ -139,10 +140,8 @@ def _told(pod: Pod) -> Told:
     return termination_log.told(main.message) if main is not None else Told()
 
 
-def _restarts(pod: Pod) -> int:
-    """How often containers were started again, or will be as soon as the pause after a crash is over."""
-    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-    return sum(one.restartCount + _is_between_starts(one) for one in statuses)
+def _containers(pod: Pod) -> tuple[ContainerStatus, ...]:
+    return (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
 
 
 def _is_between_starts(status: ContainerStatus) -> bool:
@@ -152,10 +151,6 @@ def _is_between_starts(status: ContainerStatus) -> bool:
 def _is_ready(pod: Pod) -> bool:
     condition = pod.condition("Ready")
     return condition is not None and condition.status == "True"
-
-
-def _loss(pod: Pod, node: Node | None) -> Loss:
-    return Loss.EVICTION if pod_diagnosis.is_evicted(pod) or node_took_it(pod, node) else Loss.CRASH
 
 
 def node_took_it(pod: Pod, node: Node | None) -> bool:
