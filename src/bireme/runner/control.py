@@ -1,4 +1,4 @@
-"""How is a run changed from outside: by editing what is desired, and waking whoever looks after it."""
+"""Changes a run from outside: edits what is desired, and wakes its runner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bireme.runs.storage.locks import FileLock
 
 def stop(run: RunDirectory) -> None:
     """Put the job aside: SIGTERM, grace, Suspended."""
-    run.edit(lambda desired: replace(desired, job=_suspended(desired.job, True)))
+    run.edit(lambda desired: replace(desired, job=_suspended(desired.job)))
     ensure_runner(run)
 
 
@@ -134,5 +134,5 @@ def _is_orphan(run: RunDirectory, machine: Machine) -> bool:
         return False
 
 
-def _suspended(job: Job, wish: bool) -> Job:
-    return replace(job, policy=replace(job.policy, suspend=wish))
+def _suspended(job: Job) -> Job:
+    return replace(job, policy=replace(job.policy, suspend=True))

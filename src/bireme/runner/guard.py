@@ -1,4 +1,4 @@
-"""Who restarts a runner that dies: its guard, a parent that does nothing else.
+"""Restarts a runner that dies: the guard, a parent that does nothing else.
 
 `bireme run` forks the guard, the guard forks the runner, and the guard's own death changes nothing: what is
 left dead is found by the next command. The runner is forked without exec, which saves the start of another

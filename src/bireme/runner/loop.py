@@ -1,4 +1,4 @@
-"""How is one run carried on from wherever it stands to its end: the engine of a local job."""
+"""Takes the steps of one run from wherever it stands to its end: the engine of a local job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a job become a run: checked against this machine, written down, and started."""
+"""Makes a job a run: checks it against this machine, writes it down, and starts it."""
 
 from __future__ import annotations
 

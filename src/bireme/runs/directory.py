@@ -1,4 +1,4 @@
-"""What is in the directory of a run, and how is it read and changed."""
+"""Reads and changes what is in the directory of a run."""
 
 from __future__ import annotations
 

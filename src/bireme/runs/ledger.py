@@ -1,4 +1,4 @@
-"""Who has which part of this machine, and who is next: claims of whole gangs, without a server."""
+"""Grants parts of this machine to whole gangs, in turn and without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a command make a runner look again: a byte through a named pipe."""
+"""Makes a runner look again: a byte through a named pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen and done on this machine for one run: the local backend."""
+"""Sees and does on this machine what one run needs: the local backend."""
 
 from __future__ import annotations
 
@@ -125,21 +125,18 @@ class LocalBackend:
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> bool:
         for action in actions:
-            self._act(job, action)
+            match action:
+                case Admit():
+                    self._admit(action)
+                case Release():
+                    self._release()
+                case Start():
+                    self._start(job, action)
+                case Stop(replica, uid, grace):
+                    self._stop(replica, uid, grace)
+                case Abandon(replica, uid):
+                    self._stop(replica, uid, 0.0)
         return False  # Whatever changes by that wakes the loop itself.
-
-    def _act(self, job: Job, action: Action) -> None:
-        match action:
-            case Admit():
-                self._admit(action)
-            case Release():
-                self._release()
-            case Start():
-                self._start(job, action)
-            case Stop(replica, uid, grace):
-                self._stop(replica, uid, grace)
-            case Abandon(replica, uid):
-                self._stop(replica, uid, 0.0)
 
     def _listen(self, folder: Path) -> None:
         """Stand in for ssh: what the launcher's mpirun starts on another host is started in that worker."""

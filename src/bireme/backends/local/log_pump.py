@@ -1,4 +1,4 @@
-"""How does a program's output reach its log file without costing the training anything."""
+"""Takes the output of a program to its log file without costing the training anything."""
 
 from __future__ import annotations
 

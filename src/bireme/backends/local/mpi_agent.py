@@ -1,4 +1,4 @@
-"""How does a launcher's mpirun start processes in workers here: the runner's side of the agent.
+"""Starts in workers what the launcher's mpirun asks for: the runner's side of the agent.
 
 No ssh and no root: mpirun calls our agent where it would call ssh, the agent hands its standard streams over
 a Unix socket, and the runner starts the command inside the named worker, with that worker's environment,

@@ -1,4 +1,4 @@
-"""What does a container become here: a program with its environment, folder, volumes and limits."""
+"""Makes a container a program of this machine, with its environment, folder, volumes and limits."""
 
 from __future__ import annotations
 

@@ -197,7 +197,9 @@ class ReplicaRun:
             program = programs.compose(
                 self._site, self.placed, container, tuple(group.procs) if group else ()
             )
-            output = Output(pumps[0].write_end, pumps[1].write_end, self._stdin(container))
+            given = self._site.stdin if container.name == self.placed.start.main else None
+            stdin = given.rewound() if given is not None else None
+            output = Output(pumps[0].write_end, pumps[1].write_end, stdin)
             self._is_launching = True
             process = await self._processes.launch(program, output, self._label)
         except (NotStarted, container_env.Unresolved, OSError, ValueError, errors.BiremeError) as error:
@@ -263,10 +265,6 @@ class ReplicaRun:
             )
         if code and not self._reason:
             self._reason = "Error"
-
-    def _stdin(self, container: Container) -> int | None:
-        given = self._site.stdin
-        return given.rewound() if given is not None and container.name == self.placed.start.main else None
 
     def _log_settings(self) -> LogSettings:
         # Somebody waits for a prompt, which has no end of line.

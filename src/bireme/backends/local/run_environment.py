@@ -1,4 +1,4 @@
-"""What does this machine supply to a run: read from the run's directory, so that any shell can resume it."""
+"""Reads from a run's directory what this machine supplies to it, so that any shell can resume it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a job made for a larger machine shrunk to this one, and what was changed."""
+"""Shrinks a job that was made for a larger machine to this one, and says what was changed."""
 
 from __future__ import annotations
 

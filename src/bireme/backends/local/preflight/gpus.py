@@ -1,4 +1,4 @@
-"""Which GPUs has this machine, and which of them are busy with others' processes."""
+"""Finds the GPUs of this machine, and those that processes of others use."""
 
 from __future__ import annotations
 
