@@ -1,4 +1,4 @@
-"""What only Linux can do, each with an answer for where it cannot be done.
+"""Does what only Linux can do, with an answer for systems where it cannot be done.
 
 Parent-death signals, adoption of orphans, control groups, private mounts, the process table, names and marks
 of a process, and quiet background work. Nothing here raises for lack of a right or of a feature: it answers
@@ -45,7 +45,7 @@ def adopt_orphans() -> bool:
 
 
 def threads() -> Optional[int]:
-    """How many threads this process has, native ones included; None where nobody tells."""
+    """How many threads this process has, native ones included; None where the system does not tell."""
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:

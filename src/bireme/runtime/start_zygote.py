@@ -1,7 +1,7 @@
 """Starts a zygote: `python start_zygote.py --socket PATH --preload a,b,c --idle SECONDS --memory BYTES`.
 
 It imports the modules, then forks ranks for runners that connect to the socket (see wire.py), and ends by
-itself when nobody has needed it for a while. Of several started for one socket, one serves, the others end.
+itself when no runner needed it for a while. Of several started for one socket, one serves, the others end.
 Exit status: 0 fine, 2 bad folder or arguments, 3 an import made forking unsafe, or it holds more than
 BYTES (also told in PATH.refused).
 """

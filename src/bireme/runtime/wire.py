@@ -1,4 +1,4 @@
-"""How do a runner and a zygote talk: frames of JSON on a Unix socket, with file descriptors beside them.
+"""Carries messages between a runner and a zygote: frames of JSON on a Unix socket, with file descriptors.
 
 A frame is four bytes of length (big-endian) and a JSON object. A connection is one runner. Requests:
 
@@ -18,7 +18,7 @@ A frame is four bytes of length (big-endian) and a JSON object. A connection is 
     {"op": "shutdown"}
         -> {"op": "stopping"}; every rank is killed, the zygote ends
     {"op": "retire"}
-        -> {"op": "stopping"} if nobody else is connected and no rank lives: the zygote ends
+        -> {"op": "stopping"} if no other runner is connected and no rank lives: the zygote ends
         or {"op": "busy"}
 
 Pushed when a rank ends: {"op": "exited", "id", "pid", "status": raw wait status, "rusage": {...}}.
@@ -44,7 +44,7 @@ MARK = "BIREME_RUN"  # the variable by which every process of a run is known
 
 # Variables that interpreters, loaders and libraries read once, when they start or are imported. A zygote
 # serves only ranks that agree with it in all of them, so a runner keys its zygotes by `at_import(env)`.
-# What Python code reads is noted as it is read (see noting.py); here is what compiled code reads.
+# What Python code reads is noted as it is read (see zygote/import_variables.py); this is for compiled code.
 _AT_IMPORT = (
     *("PYTHON", "LD_", "LC_", "GOMP_", "KMP_", "MALLOC_", "MKL_", "NPY_", "NUMBA_", "OMP_", "OPENBLAS_"),
     *(
@@ -169,7 +169,13 @@ class Unpacker:
             end = _HEAD.size + length
             if len(self._rest) < end:
                 break
-            messages.append(_parse(bytes(self._rest[_HEAD.size : end])))
+            try:
+                message = json.loads(bytes(self._rest[_HEAD.size : end]))
+            except (ValueError, RecursionError) as error:
+                raise WireError(f"a frame is not JSON: {error}") from error
+            if not isinstance(message, dict):
+                raise WireError("a frame is not a JSON object")
+            messages.append(message)
             del self._rest[:end]
         return messages
 
@@ -250,16 +256,6 @@ def receive_some(sock: socket.socket) -> Tuple[bytes, List[int]]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
     return data, list(fds)
-
-
-def _parse(body: bytes) -> Message:
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"a frame is not JSON: {error}") from error
-    if not isinstance(message, dict):
-        raise WireError("a frame is not a JSON object")
-    return message
 
 
 @contextlib.contextmanager

@@ -262,7 +262,7 @@ class Writer:
         return min(waited, time.monotonic() - since) > limit or waited > self._patience.to_begin
 
     def _is_over(self, area: StagingArea, step: int) -> bool:
-        """Waits until the area is gone: True if it became a checkpoint, or nobody writes this step now."""
+        """Waits until the area is gone: True if it became a checkpoint, or rank 0 has given the step up."""
         stillness = _Stillness()
         for _ in pauses(self._store, self._patience.to_end):
             if not area.is_there():

@@ -1,4 +1,4 @@
-"""What is said about checkpoints: whose they are, which are kept, what was found and what was restored.
+"""The values of checkpoints: whose they are, which are kept, what was found and what was restored.
 
 These are named tuples: as dataclasses they would cost the start of every script some milliseconds.
 """
@@ -16,7 +16,7 @@ class Owner(NamedTuple):
     world_size: int = 1
     attempt: int = 0
     launch: str = ""
-    """What the ranks of one launch have in common, where nobody says which run and attempt they are."""
+    """What the ranks of one launch have in common, where nothing says which run and attempt they are."""
 
 
 class Keep(NamedTuple):
@@ -41,7 +41,7 @@ class Found(NamedTuple):
     is_good: bool = True
     why_not: str = ""
     is_torn: bool = False
-    """Provably: what is not good and not torn cannot be read here or now, and is nobody's to remove."""
+    """Provably: what is not good and not torn cannot be read here or now, and must not be removed."""
 
 
 class Restored(NamedTuple):

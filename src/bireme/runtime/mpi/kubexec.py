@@ -9,6 +9,7 @@ ours than this file and `execsocket.py`.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 import signal
@@ -120,10 +121,15 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
 def _started(worker: Worker, command: Sequence[str], patience: float) -> int:
     """Runs a command as soon as its worker is there; raises Refused if that takes longer than it may."""
+    stdin: Optional[int] = None
+    with contextlib.suppress(OSError):
+        # Not where there is nothing to be read from it: not every server can pass on its end.
+        own, null = os.fstat(0), os.stat(os.devnull)
+        stdin = None if (own.st_dev, own.st_ino) == (null.st_dev, null.st_ino) else 0
     begun, pause = time.monotonic(), 0.2
     while True:
         try:
-            return Session(worker, command, _input()).run()
+            return Session(worker, command, stdin).run()
         except Refused as error:
             # The right over a worker comes with it, and goes with it: a worker of this job is waited for.
             is_coming = error.code not in (401, 403) or (error.code == 403 and worker.pod in hosts(_FOLDER))
@@ -144,15 +150,6 @@ def hosts(folder: str) -> List[str]:
             return [re.split(r"[.:\s]", line, maxsplit=1)[0] for line in file]
     except OSError:
         return []
-
-
-def _input() -> Optional[int]:
-    """Standard input, unless there is nothing to be read from it: not every server can pass on its end."""
-    try:
-        own, null = os.fstat(0), os.stat(os.devnull)
-    except OSError:
-        return None
-    return None if (own.st_dev, own.st_ino) == (null.st_dev, null.st_ino) else 0
 
 
 def _sentence(worker: Worker, error: Refused) -> str:

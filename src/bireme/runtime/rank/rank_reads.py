@@ -47,7 +47,9 @@ class RankReads:
 
     def _on_read(self, name: str, frame: FrameType) -> None:
         try:
-            if name in _RANK or (name == "PATH" and _starts_program(frame)):
+            # Behind the method `get` of mappings: `os.get_exec_path`, which `subprocess` asks for a program.
+            is_program = name == "PATH" and frame.f_back and frame.f_back.f_code is os.get_exec_path.__code__
+            if name in _RANK or is_program:
                 self.seen = self.seen or environment_reads.third_party_import(frame) is None
             elif name == "MASTER_PORT":
                 rendezvous_wait.before_answer(frame, self._watch.unseen("RANK", "MASTER_ADDR", "MASTER_PORT"))
@@ -61,9 +63,3 @@ class RankReads:
         except Exception:
             # Better no advice than a wrong one; the script is answered as it would be without us.
             self.seen = True
-
-
-def _starts_program(frame: FrameType) -> bool:
-    """Whether PATH is read by `os.get_exec_path`, which `subprocess` asks where a program is."""
-    caller = frame.f_back  # behind the method `get` of mappings
-    return caller is not None and caller.f_code is os.get_exec_path.__code__

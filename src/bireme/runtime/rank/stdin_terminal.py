@@ -2,7 +2,7 @@
 
 The terminal is read by the rank itself and only when the script asks for input: what is typed ahead stays for
 the shell. A command that follows the job holds a lock in the run directory (see `attendance` in `runs`). Once
-nobody holds it, reading gives the end of input, or a rank would take the lines that are meant for the shell.
+no process holds it, reading gives the end of input, or a rank would take lines that are meant for the shell.
 """
 
 from __future__ import annotations

@@ -106,6 +106,13 @@ def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
     # Only the allocator of glibc keeps what the imports had freed again until it is asked.
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+    paths = {sys.executable, *_path_files()}
+    for module in list(sys.modules.values()):
+        # Reading an attribute of a lazy module would import it, so its dictionary is read past its class.
+        with contextlib.suppress(AttributeError):
+            path = object.__getattribute__(module, "__dict__").get("__file__")
+            if isinstance(path, str):
+                paths.add(path)
     packages = {name.partition(".")[0] for name in loaded}
     versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in packages}
     return Preloaded(
@@ -113,7 +120,7 @@ def preload(names: Sequence[str], started: FrozenSet[str]) -> Preloaded:
         roots=tuple(roots),
         failed=failed,
         versions={name: str(version) for name, version in versions.items() if version is not None},
-        files=tuple(_loaded_files()),
+        files=tuple(file for file in map(_stat, sorted(paths)) if file is not None),
         started=started,
         modules=frozenset(sys.modules),
         env=env,
@@ -144,19 +151,6 @@ def _import(name: str, reads: import_variables.Reads) -> Optional[str]:
     if askers:
         raise Unforkable(name, f"{', '.join(askers)} asks for its rank while it is imported")
     return error
-
-
-def _loaded_files() -> List[File]:
-    paths = {sys.executable, *_path_files()}
-    for module in list(sys.modules.values()):
-        try:
-            path = object.__getattribute__(module, "__dict__").get("__file__")
-        except AttributeError:
-            continue
-        if isinstance(path, str):
-            paths.add(path)
-    found = (_stat(path) for path in sorted(paths))
-    return [file for file in found if file is not None]
 
 
 def _path_files() -> List[str]:

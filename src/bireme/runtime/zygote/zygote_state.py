@@ -1,4 +1,4 @@
-"""What a zygote writes down about itself: readers learn what it is without waiting for its answer.
+"""Writes down what a zygote is: readers learn it without waiting for its answer.
 
 The file's time is when the zygote last had something to do. A process is the one that wrote the file if its
 number and its start agree, in the same start of the same machine.
@@ -52,7 +52,7 @@ def system() -> str:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal: it answers nobody until it is continued."""
+    """Whether a process was stopped by a signal: it does not answer until it is continued."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")

@@ -26,7 +26,13 @@ def is_one(value: Any) -> bool:
 
 def values(part: Any) -> Dict[str, Any]:
     """The numbers of all variables."""
-    return {name: _numbers(variable) for name, variable in variables(part).items()}
+    found: Dict[str, Any] = {}
+    for name, variable in variables(part).items():
+        if _is_keras(variable, "Variable"):
+            found[name] = sys.modules["keras"].ops.convert_to_numpy(variable.value)
+        else:
+            found[name] = sys.modules["numpy"].asarray(variable.read_value())
+    return found
 
 
 def variables(part: Any) -> Dict[str, Any]:
@@ -130,10 +136,3 @@ def _is_keras(value: Any, *kinds: str) -> bool:
     return keras is not None and any(
         hasattr(keras, kind) and isinstance(value, getattr(keras, kind)) for kind in kinds
     )
-
-
-def _numbers(variable: Any) -> Any:
-    numpy: Any = sys.modules["numpy"]
-    if _is_keras(variable, "Variable"):
-        return sys.modules["keras"].ops.convert_to_numpy(variable.value)
-    return numpy.asarray(variable.read_value())

@@ -1,4 +1,4 @@
-"""What is in the files of a checkpoint: blocks with checksums, a sheet for each rank, and one head.
+"""Reads and writes the files of a checkpoint: blocks with checksums, a sheet for each rank, and one head.
 
 step-000000120/
     checkpoint.json   the head: step, time, run, and the checksum of each rank's sheet

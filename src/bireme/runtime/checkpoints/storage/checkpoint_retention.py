@@ -1,4 +1,4 @@
-"""Which checkpoints are no longer wanted: a pure function of those that are there."""
+"""Decides which checkpoints are deleted: a pure function of those that are there."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class FolderMarks:
                 opened.write(text)
                 opened.flush()
                 if text:
-                    # A machine that loses its power must not leave an empty mark, which nobody may replace.
+                    # A machine that loses its power must not leave an empty mark, which none may replace.
                     os.fsync(opened.fileno())
             yield path
         finally:

@@ -1,4 +1,4 @@
-"""How do checkpoints lie in a folder: staged under a hidden name, and there at once by one rename."""
+"""Keeps checkpoints in a folder: staged under a hidden name, and there at once by one rename."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Folder:
         return os.access(self.where, os.W_OK | os.X_OK)
 
     def remove(self, name: str, owner: Owner) -> bool:
-        """Removes a checkpoint of this run, all at once to whoever looks; False if someone is reading it."""
+        """Removes a checkpoint of this run, all at once for every reader; False while it is read."""
         path = os.path.join(self.where, name)
         with contextlib.ExitStack() as stack:
             try:
@@ -147,7 +147,7 @@ class Folder:
                     os.unlink(os.path.join(self.where, name))
 
     def _clear_left(self, owner: Owner) -> None:
-        """Clears what nobody has changed for a day, by the clock of the place."""
+        """Clears what no process has changed for a day, by the clock of the place."""
         left = [os.path.join(self.where, name) for name in self._entries() if _LEFT.fullmatch(name)]
         with contextlib.suppress(OSError):
             now = self.marks().now() if left else 0.0
@@ -252,7 +252,7 @@ def _is_past(match: re.Match[str], owner: Owner) -> bool:
 
 
 def _discard(path: str, owner: Owner) -> None:
-    """Removes a folder, all at once to whoever looks at it or writes into it."""
+    """Removes a folder, all at once for every process that reads it or writes into it."""
     trash = os.path.join(os.path.dirname(path), f".trash-{owner_marks.key(owner.run)}-{os.urandom(4).hex()}")
     os.rename(path, trash)
     shutil.rmtree(trash, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Where are checkpoints kept: in a folder, or in an object store."""
+"""Chooses what keeps checkpoints at an address: a folder, or an object store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How do checkpoints lie in an object store: under their own name from the start, and there once the head is.
+"""Keeps checkpoints in an object store: under their own name from the start, and there once the head is.
 
 Objects cannot be renamed, so `checkpoint.json` is put last, which is atomic. For as long as a checkpoint is
-written or removed, a small object `.staging-...` says so, and whose it is: nobody else clears it away.
+written or removed, a small object `.staging-...` says so, and whose it is: no other run clears it away.
 Requests cost time and money: what is waited for is asked for by its name, and nothing is listed in between.
 Endpoint and credentials come from the environment: AWS_ENDPOINT_URL etc.
 """
@@ -167,7 +167,7 @@ class Bucket:
             return bytes(self._library.get(self._store, path).bytes())
 
     def look(self, path: str, limit: int) -> Looked:
-        """A small object; of a larger one, which somebody else has put there, no more than the limit."""
+        """A small object; of a larger one, which another program has put there, no more than the limit."""
         with self._saying():
             got = self._library.get(self._store, path)
             meta = got.meta

@@ -143,12 +143,12 @@ def key(run: str) -> str:
 
 
 def is_dead(mark: Mark) -> bool:
-    """Whether the process that set the mark is known to have ended. False where nobody can know from here."""
+    """Whether the process that set the mark is known to have ended. False where that is not known here."""
     return _is_listed_here(mark) and _started(mark.pid) != mark.started
 
 
 def is_alive(mark: Mark) -> bool:
-    """Whether another process that set the mark is known to live. False where nobody can know from here."""
+    """Whether another process that set the mark is known to live. False where that is not known here."""
     return _is_listed_here(mark) and mark.pid != os.getpid() and _started(mark.pid) == mark.started
 
 
@@ -166,7 +166,7 @@ def boot() -> str:
 def is_same_kernel(mark: Mark) -> bool:
     """Whether it was set under this very kernel, whose locks hold between all of its processes."""
     if not mark.boot:
-        # An earlier Bireme did not note it; on macOS nobody can.
+        # An earlier Bireme did not note it; on macOS it cannot be known.
         return mark.host == os.uname().nodename and (not mark.session or not boot())
     return mark.boot.partition(" ")[0] == boot().partition(" ")[0]
 
@@ -205,5 +205,5 @@ def _is_sound(mark: Mark) -> bool:
 
 
 def _shown(text: str) -> str:
-    """A word of somebody else, fit for a terminal."""
+    """A word of another run, fit for a terminal."""
     return "".join(one if one.isprintable() else "?" for one in text[:200])

@@ -1,7 +1,7 @@
 """Ownership of a place of checkpoints: two runs must never write into one.
 
 Rank 0 sets a mark there and renews it from a thread for as long as it lives. Whoever finds the mark of
-another waits until it has been silent for long, and replaces it only if nobody else did in the meantime; so
+another waits until it has been silent for long, and replaces it only if no other did meanwhile; so
 the one that was replaced finds out at its next renewal, and before each commit.
 """
 
@@ -65,7 +65,7 @@ class Marks(Protocol):
         ...
 
     def is_there(self, mark: Mark) -> bool:
-        """False if the mark is known to be gone; asks nobody over a network."""
+        """False if the mark is known to be gone; asks nothing over a network."""
         ...
 
     def age(self, seen: Seen) -> float:
@@ -74,7 +74,7 @@ class Marks(Protocol):
 
 
 class Ownership:
-    """The right to write into a place, from `take` to `release` unless somebody else takes it."""
+    """The right to write into a place, from `take` to `release` unless another process takes it."""
 
     def __init__(self, of: Marks, seen: Seen, lock: Optional[Any] = None) -> None:
         self._marks = of
@@ -99,7 +99,7 @@ class Ownership:
         return self._mark.generation
 
     def is_held(self) -> bool:
-        """False in a process that was forked, and once somebody has removed the place."""
+        """False in a process that was forked, and once the place was removed."""
         if self._process != os.getpid() or self._end.is_set() or self._is_gone:
             return False
         return self._marks.is_there(self._mark)
@@ -113,7 +113,7 @@ class Ownership:
         return self.lost_to is not None
 
     def confirm(self, origin: Optional[str] = None) -> bool:
-        """Renews the mark now; False if another process owns the place. Raises OSError if nobody can tell."""
+        """Renews the mark now; False if another process owns the place. OSError if that is not known."""
         with self._turn:
             if self.lost_to is None and not self._is_gone:
                 self._write(replace(self._mark, beat=self._mark.beat + 1, origin=origin))
@@ -169,7 +169,7 @@ class Claim:
     period: float = PERIOD
     silence: float = SILENCE
     session: str = ""
-    """Of this process, if it has had the place before and nobody has taken it since."""
+    """Of this process, if it has had the place before and no other has taken it since."""
 
 
 def take(
@@ -178,7 +178,7 @@ def take(
     """Takes the place; raises Complaint if it is another's, OSError if it cannot be written.
 
     `least` is the lowest generation that is free, as far as the checkpoints tell. With a `lock` that this
-    process holds, nobody under the same kernel is the owner any more, unless the list of processes shows it.
+    process holds, no process under this kernel is the owner any more, unless the list of processes shows it.
     """
     # Not in between: it takes a while on a slow store, and a zombie renews its mark meanwhile.
     floor = least()
