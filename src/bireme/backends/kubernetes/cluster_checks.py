@@ -17,10 +17,8 @@ from bireme.backends.kubernetes import operators, rollouts
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects.api_types import Meta, Node
-from bireme.backends.kubernetes.operators import Lease
 from bireme.backends.kubernetes.rollouts import Deployment, Standing
 from bireme.backends.kubernetes.submit import job_client
-from bireme.backends.kubernetes.submit.job_client import Served
 from bireme.model import quantities
 from bireme.model.pods import GPU_SUFFIXES
 
@@ -150,20 +148,27 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         _dns(api),
         _installed(api),
     )
+    fresh = [one for one in leases or () if one.is_fresh(time.time())]
+    watching = [one for one in fresh if one.watches(namespace)]
+    there = {one.name for one in groups.groups} if groups else set()
+    neighbours = [name for group, name in _NEIGHBOURS.items() if group in there]
     facts = ClusterFacts(
         server=api.access.server,
         context=api.access.context,
         namespace=namespace,
         kubernetes=version.gitVersion,
         kinds={str(kind): versions for kind, versions in known.versions.items()},
-        definitions=_whose(known),
-        operator=_holder(leases),
+        definitions="" if not known.versions else "bireme" if known.is_ours else "kubeflow",
+        # None where leases may not be read: then nobody can tell.
+        operator=None if leases is None else next((one.spec.holderIdentity or "" for one in fresh), ""),
         rivals=operators.rivals(leases or (), namespace, time.time()),
         installed=installed,
-        unserved=_unserved(known, leases or (), namespace),
-        watched=_is_watched(leases, namespace),
+        unserved=tuple(
+            str(kind) for kind in known.versions if watching and not any(one.serves(kind) for one in watching)
+        ),
+        watched=not fresh or bool(watching),
         dns=dns,
-        neighbours=_neighbours(groups.groups if groups else (), native),
+        neighbours=(*neighbours, *(["native gang scheduling"] if native else [])),
     )
     if nodes is not None:
         facts = with_nodes(facts, nodes.items)
@@ -220,37 +225,6 @@ def _with_classes(facts: ClusterFacts, classes: Sequence[_StorageClass]) -> Clus
         default_class=default[0].metadata.name if default else "",
         shared_classes=tuple(one.metadata.name for one in shared),
     )
-
-
-def _whose(known: Served) -> str:
-    if not known.versions:
-        return ""
-    return "bireme" if known.is_ours else "kubeflow"
-
-
-def _holder(leases: tuple[Lease, ...] | None) -> str | None:
-    if leases is None:
-        return None
-    now = time.time()
-    return next((one.spec.holderIdentity or "" for one in leases if one.is_fresh(now)), "")
-
-
-def _is_watched(leases: Sequence[Lease] | None, namespace: str) -> bool:
-    now = time.time()
-    fresh = [one for one in leases or () if one.is_fresh(now)]
-    return not fresh or any(one.watches(namespace) for one in fresh)
-
-
-def _unserved(known: Served, leases: Sequence[Lease], namespace: str) -> tuple[str, ...]:
-    now = time.time()
-    fresh = [one for one in leases if one.is_fresh(now) and one.watches(namespace)]
-    return tuple(str(kind) for kind in known.versions if fresh and not any(one.serves(kind) for one in fresh))
-
-
-def _neighbours(groups: Sequence[_Group], native: bool) -> tuple[str, ...]:
-    there = {one.name for one in groups}
-    found = [name for group, name in _NEIGHBOURS.items() if group in there]
-    return (*found, *(["native gang scheduling"] if native else []))
 
 
 async def _installed(api: Api) -> Standing | None:

@@ -29,7 +29,7 @@ class Turns:
     def __init__(self, slots: int) -> None:
         self._free = slots
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
-        """Those who wait, by job; the first job is next, and goes to the end with each turn."""
+        """The turns that are waited for, by job: the first job is next, and goes to the end with each."""
 
     @contextlib.asynccontextmanager
     async def turn(self, job: str) -> AsyncIterator[None]:
@@ -49,11 +49,15 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
+            # The turn may have been given to this task in the moment in which it was cancelled. If nobody
+            # passed it on then, its slot would be lost for as long as the operator runs.
             if turn.done() and not turn.cancelled():
-                self._pass_on()  # It was given to us in the moment of our end.
+                self._pass_on()
             raise
 
     def _pass_on(self) -> None:
+        # The slot is handed over, not set free: otherwise a job that asks before the one that waited is woken
+        # would overtake it.
         while self._lines:
             job, line = next(iter(self._lines.items()))
             del self._lines[job]

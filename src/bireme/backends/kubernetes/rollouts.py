@@ -153,11 +153,8 @@ def judge(seen: Rollout) -> Standing:
     if runs and _leads(seen.holder, newest):
         return replace(found, progress=Progress.AVAILABLE)
     for pod in newest:
-        if (
-            trouble := pod_diagnosis.of(
-                pod, _READY if seen.nodes is None else seen.nodes.get(pod.spec.nodeName)
-            )
-        ).reason:
+        node = _READY if seen.nodes is None else seen.nodes.get(pod.spec.nodeName)
+        if (trouble := pod_diagnosis.of(pod, node)).reason:
             end = _last_end(pod)
             if end.reason in pod_diagnosis.NOT_STARTED:
                 return _stuck(found, Trouble(end.reason, trouble.message))
