@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from bireme.cli.render import render_diagnosis, render_doctor, render_jobs, render_progress, render_warm
+from bireme.cli.render import render_diagnosis, render_jobs, render_machine, render_progress
 from bireme.cli.render.render_lines import Prefixes, status_line
 from bireme.model.decisions import EventType
 from bireme.model.job import Kind, RestartScope
@@ -197,7 +197,7 @@ def test_a_list_has_a_line_for_each_job_and_one_for_all_warm_interpreters() -> N
 
 
 def test_warm_interpreters_have_a_line_each_where_they_are_asked_for() -> None:
-    header, newest, *_, oldest = (line.split() for line in render_warm.listed(WARM, 600.0, 200))
+    header, newest, *_, oldest = (line.split() for line in render_machine.warm_table(WARM, 600.0, 200))
 
     assert header == ["PID", "MEMORY", "STATE", "UNUSED", "PACKAGES"]
     assert newest == ["10", "256", "MiB", "starting", "0s", "tensorflow"]
@@ -251,7 +251,7 @@ def test_a_status_line_has_phase_replicas_time_and_the_last_line() -> None:
 
 def test_a_sound_machine_has_no_problems() -> None:
     assert machine_checks.problems(MACHINE, home_is_shared=False) == []
-    assert "frameworks  torch 2.13" in render_doctor.shown(MACHINE)
+    assert "frameworks  torch 2.13" in render_machine.shown(MACHINE)
 
 
 def test_every_problem_of_a_machine_has_a_next_step() -> None:
@@ -261,7 +261,7 @@ def test_every_problem_of_a_machine_has_a_next_step() -> None:
 
     assert len(found) == 6
     assert all(problem.next for problem in found)
-    shown = render_doctor.shown(replace(poor, problems=tuple(found)))
+    shown = render_machine.shown(replace(poor, problems=tuple(found)))
     assert (
         sum(line.startswith("! ") for line in shown)
         == sum(line.startswith("  next: ") for line in shown)

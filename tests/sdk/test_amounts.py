@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bireme import errors
-from bireme.sdk import manifest_sources, submissions
+from bireme.sdk import submissions
 from bireme.sdk.submissions import Invocation, RunOptions, Script
 
 JOB = """\
@@ -56,7 +56,7 @@ def test_memory_that_a_process_can_live_in_is_taken(invocation: Invocation, writ
 
 
 def test_the_same_limit_in_a_manifest_is_refused_with_its_line(invocation: Invocation) -> None:
-    documents = manifest_sources.documents([JOB.replace("AMOUNT", "4")])
+    documents = submissions.documents([JOB.replace("AMOUNT", "4")])
 
     with pytest.raises(errors.BadManifest) as caught:
         submissions.of_documents(documents, RunOptions(), invocation)
@@ -69,11 +69,11 @@ def test_the_same_limit_in_a_manifest_is_refused_with_its_line(invocation: Invoc
 def test_the_short_form_says_it_too(invocation: Invocation) -> None:
     with pytest.raises(errors.BadManifest, match=r"<text>:2:9 memory: .*did you mean 4Gi\?"):
         submissions.of_documents(
-            manifest_sources.documents(["script: train.py\nmemory: 4\n"]), RunOptions(), invocation
+            submissions.documents(["script: train.py\nmemory: 4\n"]), RunOptions(), invocation
         )
 
 
 def test_a_small_request_is_nothing_odd(invocation: Invocation) -> None:
     text = JOB.replace("limits", "requests").replace("AMOUNT", "4")
 
-    assert submissions.of_documents(manifest_sources.documents([text]), RunOptions(), invocation).submissions
+    assert submissions.of_documents(submissions.documents([text]), RunOptions(), invocation).submissions

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bireme import errors
-from bireme.sdk import manifest_sources, submissions
+from bireme.sdk import submissions
 from bireme.sdk.submissions import Invocation, RunOptions, Script, SubmissionBatch
 
 
@@ -18,7 +18,7 @@ def invocation(tmp_path: Path) -> Invocation:
 
 
 def _of_text(text: str, invocation: Invocation, name: str = "") -> SubmissionBatch:
-    return submissions.of_documents(manifest_sources.documents([text]), RunOptions(), invocation, name)
+    return submissions.of_documents(submissions.documents([text]), RunOptions(), invocation, name)
 
 
 def test_a_script_becomes_a_gang_that_runs_where_the_user_stands(invocation: Invocation) -> None:
@@ -60,7 +60,7 @@ def test_relative_paths_are_meant_from_where_the_user_stands_even_for_a_manifest
 ) -> None:
     (invocation.cwd / "sub").mkdir()
     (invocation.cwd / "sub" / "job.yaml").write_text("script: train.py\nname: mnist\n")
-    documents = manifest_sources.documents([str(invocation.cwd / "sub" / "job.yaml")], lambda _: b"")
+    documents = submissions.documents([str(invocation.cwd / "sub" / "job.yaml")], lambda _: b"")
 
     options = RunOptions(maps={"/opt": "src"}, volumes={"claim": "data"}, python="bin/python")
     (submission,) = submissions.of_documents(documents, options, invocation).submissions
@@ -122,10 +122,10 @@ def test_standard_input_is_read_once(invocation: Invocation) -> None:
         asked.append(size)
         return b"script: train.py\n"
 
-    assert len(manifest_sources.documents(["-"], read)) == 1
+    assert len(submissions.documents(["-"], read)) == 1
     assert len(asked) == 1
     with pytest.raises(errors.BadInput, match="only once"):
-        manifest_sources.documents(["-", "-"], read)
+        submissions.documents(["-", "-"], read)
 
 
 def test_a_manifest_is_rendered_so_that_it_can_be_read_again(invocation: Invocation) -> None:

@@ -223,14 +223,12 @@ class Client:
 
         `stdin` reads at most so many bytes of what the path `-` stands for.
         """
-        from bireme.sdk import manifest_sources  # here, because it imports YAML, and a script needs none
-
         options, invocation = self._with_origin(options), self._invocation()
         if len(manifests) == 1 and isinstance(manifests[0], Mapping):
             return submissions.of_manifest(manifests[0], options, invocation, name)
         complaints = Complaints()
         texts = [one for one in manifests if not isinstance(one, Mapping)]
-        documents = manifest_sources.documents(texts, stdin, complaints)
+        documents = submissions.documents(texts, stdin, complaints)
         return submissions.of_documents(documents, options, invocation, name, complaints)
 
     def start(self, batch: SubmissionBatch) -> tuple[JobHandle, ...]:

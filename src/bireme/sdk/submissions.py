@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from bireme.runner.submit import Submission
 from bireme.runs.run_files import ReferencedValues
 from bireme.runs.run_files import RunOptions as RunOptions
 
+_STDIN = "-"
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 """No vowels, so that no word comes out; nothing that looks like something else."""
 _LONGEST_STEM = 40
@@ -94,6 +95,31 @@ def of_script(script: Script, options: RunOptions, invocation: Invocation) -> Su
     reading = read.from_manifest(manifest, script=short_form.called(script.path, launch))
     # The variables of a script stand in its manifest, where `bireme render` and `show` find them.
     return _batch(reading, replace(options, env={}), invocation)
+
+
+def documents(
+    manifests: Sequence[str | Path],
+    stdin: Callable[[int], bytes] | None = None,
+    complaints: Complaints | None = None,
+) -> list[Document]:
+    """Reads files, folders and texts of several lines in the order given.
+
+    `-` is standard input, asked for so many bytes. What is wrong with a file is raised, or
+    added to complaints.
+    """
+    from bireme.manifest.text import source  # here, because it imports YAML, and a script needs none
+
+    if manifests.count(_STDIN) > 1:
+        raise errors.BadInput("standard input can be read only once", hint="give `-f -` once")
+    found: list[Document] = []
+    for manifest in manifests:
+        if manifest == _STDIN and stdin is not None:
+            found += source.read_text(stdin(source.MOST_BYTES + 1), "<stdin>")
+        elif isinstance(manifest, str) and "\n" in manifest:
+            found += source.read_text(manifest, "<text>")
+        else:
+            found += source.read_path(Path(manifest), complaints)
+    return found
 
 
 def of_documents(

@@ -1,13 +1,20 @@
-"""Shows a cluster. Pure."""
+"""Shows a cluster, and what was installed there. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import indent
+from typing import TYPE_CHECKING
 
-from bireme.backends.kubernetes.cluster_checks import ClusterFacts
 from bireme.model.quantities import show_cpu, show_memory
-from bireme.sdk.cluster.cluster_health import ClusterView
 
+if TYPE_CHECKING:  # they need an extra
+    from bireme.backends.kubernetes.cluster_checks import ClusterFacts
+    from bireme.backends.kubernetes.rollouts import Standing
+    from bireme.operator.install.installing import Done
+    from bireme.sdk.cluster.cluster_health import ClusterView
+
+_MOST_NAMED = 10
 _UNSEEN = "you may not look"
 _WHOSE = {"bireme": "Bireme's", "kubeflow": "Kubeflow's own", "": "none"}
 
@@ -31,6 +38,27 @@ def shown(view: ClusterView) -> list[str]:
     for problem in view.problems:
         lines += ["", f"! {problem.what}", *indent(f"next: {problem.next}", "  ").splitlines()]
     return lines
+
+
+def installed_line(one: Done, *, dry_run: bool = False) -> str:
+    """What became of one object; of a trial, what would become of it."""
+    where = f" in namespace {one.namespace}" if one.namespace else ""
+    trial = " (dry run)" if dry_run else ""
+    return f"{one.outcome:9} {one.kind} {one.name}{where}{trial}"
+
+
+def installed(operator: Standing | None, namespace: str) -> str:
+    """How an installation ended that nothing stood in the way of."""
+    if operator is None:
+        return f"the operator is in namespace {namespace}; how it fares: bireme doctor --on kubernetes"
+    return f"the operator runs in namespace {namespace} with image {operator.image}"
+
+
+def first_names(jobs: Sequence[str]) -> str:
+    """The names of jobs, or of the first of many."""
+    more = len(jobs) - _MOST_NAMED
+    named = ", ".join(jobs[:_MOST_NAMED])
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def _nodes(it: ClusterFacts) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from bireme.cli.render import render_diagnosis, render_progress, render_warm, text
+from bireme.cli.render import render_diagnosis, render_machine, render_progress, text
 from bireme.model.pods import Resources
 from bireme.model.quantities import show_cpu, show_memory
 from bireme.model.status import Phase
@@ -31,7 +31,7 @@ def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
     lines = text.sheet(header, rows, columns, _SPARE, told=("READY", "AGE", "WHERE"), keeps=True)
     if not jobs.warm:
         return lines
-    warm = render_warm.line(jobs.warm)
+    warm = render_machine.warm_line(jobs.warm)
     return [*lines, *([""] if lines else []), warm if columns is None else text.cut(warm, columns)]
 
 

@@ -1,4 +1,4 @@
-"""Shows a log line and the status line. Pure."""
+"""Shows a log line, the status line, and the stacks of ranks. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bireme.cli.render import text
 from bireme.model.job import Job
 from bireme.sdk import rank_names
-from bireme.sdk.views import Glance, LogLine
+from bireme.sdk.views import Glance, JobStacks, LogLine, RankStack
 
 
 class Prefixes:
@@ -73,3 +73,18 @@ def _note(glances: Sequence[Glance]) -> str:
     """What a job waits for stands where its last line would: there is none yet, or it is old."""
     notes = [one.waiting or one.trouble for one in glances if one.waiting or one.trouble]
     return notes[0] if len(notes) == len(glances) and notes else ""
+
+
+def stack_lines(found: JobStacks) -> list[str]:
+    """A line for each rank, so that they can be compared, and then their stacks."""
+    heads = [f"{one.title}  {one.where or one.problem or 'it runs no Python code'}" for one in found.ranks]
+    return heads + [line for rank in found.ranks for line in _stack(rank)]
+
+
+def _stack(one: RankStack) -> list[str]:
+    if not one.threads:
+        return []
+    told = ["", f"{one.title}, process {one.pid}:"]
+    for thread in one.threads:
+        told += [f"  {line}" for line in thread]
+    return told

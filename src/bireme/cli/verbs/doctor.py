@@ -7,7 +7,7 @@ import os
 import click
 
 from bireme.cli.invocation import as_json, opened, print_json, print_lines, say
-from bireme.cli.render import render_doctor
+from bireme.cli.render import render_cluster, render_machine
 from bireme.sdk.backends import Backend
 from bireme.sdk.client import Client
 from bireme.sdk.local import machine_checks, systemd_units, warm_interpreters
@@ -48,7 +48,7 @@ def command(
     if as_json:
         print_json(view)
     else:
-        print_lines(render_doctor.shown(view))
+        print_lines(render_machine.shown(view))
 
 
 def _change_unit(plan: systemd_units.Plan, *, remove: bool) -> None:
@@ -56,13 +56,12 @@ def _change_unit(plan: systemd_units.Plan, *, remove: bool) -> None:
         done = systemd_units.remove(plan)
         say(f"removed {plan.path}" if done else "there is no unit that resumes jobs at boot")
         return
-    for line in render_doctor.installed(systemd_units.install(plan)):
+    for line in render_machine.installed(systemd_units.install(plan)):
         say(line)
 
 
 def _examine_cluster(client: Client, as_json: bool) -> None:
-    from bireme.cli.render import render_cluster  # here, because they need an extra
-    from bireme.sdk.cluster import cluster_health
+    from bireme.sdk.cluster import cluster_health  # here, because it needs an extra
 
     view = cluster_health.examine(client.places.cluster())
     if as_json:

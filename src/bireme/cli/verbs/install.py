@@ -6,7 +6,7 @@ import click
 
 from bireme.cli import cluster_options
 from bireme.cli.invocation import as_json, print_json, print_lines, say
-from bireme.cli.render import render_install
+from bireme.cli.render import render_cluster
 from bireme.operator.install.operator_objects import OperatorSettings
 
 
@@ -62,7 +62,7 @@ def command(
             async for one in installing.install(cluster, wish):
                 done.append(one)
                 if not as_json:
-                    print_lines([render_install.line(one, dry_run=dry_run)])
+                    print_lines([render_cluster.installed_line(one, dry_run=dry_run)])
             if not waits:
                 return installing.InstallView(tuple(done), dry_run)
             say(f"waiting until the operator works, at most {timeout:.0f} s")
@@ -75,4 +75,4 @@ def command(
     if view.operator is not None and not view.operator.works:
         raise readiness.failure(view.operator, timeout)
     if not as_json and not dry_run and not crds_only:
-        say(render_install.conclusion(view.operator, namespace))
+        say(render_cluster.installed(view.operator, namespace))

@@ -7,7 +7,7 @@ import time
 import click
 
 from bireme.cli.invocation import as_json, opened, print_json, print_lines, say, say_shortage, table_width
-from bireme.cli.render import render_jobs, render_warm
+from bireme.cli.render import render_jobs, render_machine
 from bireme.sdk.local import warm_interpreters
 from bireme.sdk.views import JobList, WarmState, WarmView
 
@@ -47,7 +47,7 @@ def command(every: bool, only_warm: bool, as_json: bool) -> None:
 
 
 def _list_warm(found: tuple[WarmView, ...]) -> None:
-    print_lines(render_warm.listed(found, time.time(), table_width()))
+    print_lines(render_machine.warm_table(found, time.time(), table_width()))
     for one in found:
         if one.state is WarmState.STOPPED:
             say(f"{one.pid} was stopped by a signal and serves no run; `kill -CONT {one.pid}` continues it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bireme.cli.invocation import ACTIVE, as_json, meant, one_name, opened, print_json, print_lines
-from bireme.cli.render import render_stacks
+from bireme.cli.render import render_lines
 from bireme.sdk.views import JobStacks
 
 
@@ -23,4 +23,4 @@ def command(name: str | None, rank: int | None, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print_lines(render_stacks.lines(found))
+        print_lines(render_lines.stack_lines(found))

@@ -7,7 +7,7 @@ import click
 from bireme import errors
 from bireme.cli import cluster_options
 from bireme.cli.invocation import as_json, print_json, print_lines
-from bireme.cli.render import render_install
+from bireme.cli.render import render_cluster
 from bireme.cli.terminal import this_terminal
 from bireme.operator.install.operator_objects import OperatorSettings
 
@@ -37,7 +37,7 @@ def command(
             async for one in installing.uninstall(cluster, OperatorSettings(namespace), keep_crds=keep_crds):
                 done.append(one)
                 if not as_json:
-                    print_lines([render_install.line(one)])
+                    print_lines([render_cluster.installed_line(one)])
         return done
 
     done = cluster_options.carry_out(every())
@@ -49,7 +49,7 @@ def _ask(jobs: list[str]) -> None:
     """Lets go on if there are no jobs, or somebody at the terminal agrees to lose them."""
     if not jobs:
         return
-    listed = render_install.listed(jobs)
+    listed = render_cluster.first_names(jobs)
     if not this_terminal().stdin:
         hint = "to delete them too: bireme uninstall --yes; to keep them: bireme uninstall --keep-crds"
         raise errors.BadInput(f"there are jobs, which would be deleted: {listed}", hint=hint)

@@ -1,14 +1,20 @@
-"""Shows a machine. Pure."""
+"""Shows a machine and its warm interpreters. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from textwrap import indent
+from typing import TYPE_CHECKING
 
-from bireme.cli.render import render_warm
+from bireme.cli.render import text
 from bireme.model.quantities import show_cpu, show_memory
-from bireme.sdk.frameworks import Interpreter
-from bireme.sdk.local.machine_checks import MachineView
-from bireme.sdk.local.systemd_units import BootUnit
+from bireme.sdk.views import WarmState, WarmView
+
+if TYPE_CHECKING:  # a list of jobs does without
+    from bireme.sdk.frameworks import Interpreter
+    from bireme.sdk.local.machine_checks import MachineView
+    from bireme.sdk.local.systemd_units import BootUnit
 
 
 def shown(view: MachineView) -> list[str]:
@@ -28,7 +34,7 @@ def shown(view: MachineView) -> list[str]:
     ]
     lines = [f"{name:<11} {value}" for name, value in facts]
     if view.warm:
-        lines.append(f"{'warm':<11} {render_warm.line(view.warm)}")
+        lines.append(f"{'warm':<11} {warm_line(view.warm)}")
     for problem in view.problems:
         lines += ["", f"! {problem.what}", *indent(f"next: {problem.next}", "  ").splitlines()]
     return lines
@@ -40,6 +46,29 @@ def installed(unit: BootUnit) -> list[str]:
     if not unit.lingers:
         lines.append("that is when you log in; at boot, once you have run: loginctl enable-linger")
     return lines
+
+
+def warm_line(found: Sequence[WarmView]) -> str:
+    """All of them: `3 warm interpreters, 870 MiB: torch, torch+lightning, tensorflow`."""
+    count = f"{len(found)} warm interpreter{'' if len(found) == 1 else 's'}"
+    labels = Counter(_label(one) for one in found)
+    named = ", ".join(label if number == 1 else f"{label} (x{number})" for label, number in labels.items())
+    return f"{count}, {show_memory(sum(one.memory for one in found))}: {named}"
+
+
+def warm_table(found: Sequence[WarmView], now: float, columns: int | None) -> list[str]:
+    """A table with a line for each, the most recently used first."""
+    rows = [
+        (
+            str(one.pid),
+            show_memory(one.memory),
+            str(one.state),
+            text.age(max(0.0, now - one.used)),
+            "+".join(one.packages) or "-",
+        )
+        for one in sorted(found, key=lambda one: -one.used)
+    ]
+    return text.table(("PID", "MEMORY", "STATE", "UNUSED", "PACKAGES"), rows, columns)
 
 
 def _reboots(unit: BootUnit) -> str:
@@ -62,3 +91,8 @@ def _frameworks(found: Interpreter | None) -> str:
     if found is None or not found.frameworks:
         return "none"
     return ", ".join(f"{name} {version}" for name, version in found.frameworks.items())
+
+
+def _label(one: WarmView) -> str:
+    label = "+".join(one.packages) or "nothing"
+    return label if one.state is WarmState.READY else f"{label} ({one.state})"
