@@ -82,7 +82,8 @@ def follow(watches: Sequence[Following], screen: Screen, prefixes: Prefixes, sig
             raise
         return Ending.TOLD  # the terminal itself is gone
     finally:
-        _clear(screen)
+        with suppress(OSError):
+            screen.clear()
 
 
 def thinks_again(signals: Signals, pressed: int) -> bool:
@@ -110,7 +111,8 @@ class _Telling:
         lines = [line for watch in self._watches for line in watch.poll()]
         self._print(lines)
         if self._screen.shows_prompts:
-            self._prompt()
+            newest = self._unfinished()
+            self._screen.prompt(self._prefixes.line(newest) if newest is not None else "")
         now = time.monotonic()
         if now - self._drawn >= _REDRAW:
             self._drawn = now
@@ -137,7 +139,9 @@ class _Telling:
             if watch.revive():
                 self._screen.say(f"resumed {glance.id}: its runner had died")
         if self._screen.is_live:
-            self._screen.status(status_line(glances, self._current(), now - self._begin))
+            newest = self._unfinished()
+            last = newest.text if newest is not None else self._last
+            self._screen.status(status_line(glances, last, now - self._begin))
 
     def _news(self, watch: Following, glance: Glance) -> None:
         """Says in a line what a person would ask about: why it waits, and why it began again."""
@@ -159,19 +163,6 @@ class _Telling:
             why = render_diagnosis.sentence(found) if found else f"{glance.id} was restarted"
             self._screen.say(f"{why}; attempt {attempt + 1} begins")
 
-    def _prompt(self) -> None:
-        newest = self._unfinished()
-        self._screen.prompt(self._prefixes.line(newest) if newest is not None else "")
-
-    def _current(self) -> str:
-        newest = self._unfinished()
-        return newest.text if newest is not None else self._last
-
     def _unfinished(self) -> LogLine | None:
         unfinished = [line for watch in self._watches if (line := watch.unfinished()) is not None]
         return max(unfinished, key=lambda line: line.time, default=None)
-
-
-def _clear(screen: Screen) -> None:
-    with suppress(OSError):
-        screen.clear()

@@ -31,7 +31,16 @@ def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed:
         watches = [one.watch() for one in handles]
         names = ", ".join(one.id for one in handles)
         say(f"started {names}")
-        ending = follow.follow(watches, _screen(here, live, typed, quiet), _prefixes(watches, here), signals)
+        screen = Screen(
+            _Nowhere() if quiet else sys.stdout,
+            sys.stderr,
+            live=live,
+            shared=here.stdout,
+            prompts=typed and here.stdout and not quiet,
+            columns=columns,
+        )
+        prefixes = Prefixes([watch.job for watch in watches], colour=here.colour, terminal=here.stdout)
+        ending = follow.follow(watches, screen, prefixes, signals)
         for watch in watches:
             watch.close()
         if ending is Ending.LEFT and not here.is_interactive:
@@ -140,21 +149,6 @@ def _say_quietly(words: str) -> None:
     """Says something that nobody may be there to read: the terminal is perhaps what went away."""
     with suppress(OSError):
         say(words)
-
-
-def _screen(here: Terminal, live: bool, typed: bool, quiet: bool) -> Screen:
-    return Screen(
-        _Nowhere() if quiet else sys.stdout,
-        sys.stderr,
-        live=live,
-        shared=here.stdout,
-        prompts=typed and here.stdout and not quiet,
-        columns=columns,
-    )
-
-
-def _prefixes(watches: Sequence[Following], here: Terminal) -> Prefixes:
-    return Prefixes([watch.job for watch in watches], colour=here.colour, terminal=here.stdout)
 
 
 class _Nowhere:

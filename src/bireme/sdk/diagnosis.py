@@ -258,7 +258,9 @@ def _from_report(
 ) -> FirstError:
     exit_code = failure.exit_code if failure else life.exit_code
     # What it told says more than the exit code that follows from it.
-    is_plain = failure is None or (life.loss is Loss.CRASH and not _is_special(failure))
+    is_plain = failure is None or not (
+        life.loss is not Loss.CRASH or failure.reason == _OUT_OF_MEMORY or _signal_name(failure.exit_code)
+    )
     if failure is not None and not (is_plain and reported.line):
         how = _how(failure, life.loss)
     else:
@@ -296,10 +298,6 @@ def _error(
         what=what,
         traceback=traceback,
     )
-
-
-def _is_special(failure: Failure) -> bool:
-    return failure.reason == _OUT_OF_MEMORY or bool(_signal_name(failure.exit_code))
 
 
 def _memory(job: Job, message: str) -> str:

@@ -45,7 +45,16 @@ def job_view(
         crash_limit=job.policy.backoff_limit,
         evictions=status.evictions,
         eviction_limit=job.policy.eviction_limit,
-        roles=_roles(job),
+        roles=tuple(
+            RoleView(
+                name=role.name,
+                type=role.type,
+                replicas=role.replicas,
+                restart=str(role.restart),
+                resources=role.pod.claims,
+            )
+            for role in job.roles
+        ),
         resources=_together(job),
         conditions=status.conditions,
         replicas=rows,
@@ -148,20 +157,6 @@ def restart_news(before: Sequence[InPlaceRestart], now: Sequence[InPlaceRestart]
     if len(fresh) > _MOST_RESTARTS:
         return [f"{len(fresh)} replicas are restarted: {fresh[0].label} and others ({_how(fresh[0])})"]
     return [f"{one.label} is restarted: {_how(one)}{_time(one.restarts)}" for one in fresh]
-
-
-def _roles(job: Job) -> tuple[RoleView, ...]:
-    """The roles that a job declares."""
-    return tuple(
-        RoleView(
-            name=role.name,
-            type=role.type,
-            replicas=role.replicas,
-            restart=str(role.restart),
-            resources=role.pod.claims,
-        )
-        for role in job.roles
-    )
 
 
 def _together(job: Job) -> Resources:

@@ -37,9 +37,14 @@ def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
 
 def shown(job: JobView, now: float, columns: int | None = None) -> list[str]:
     """Everything about a job, the question that matters first."""
+    ready = "" if job.is_over else f"  {job.workers} ready"
     lines = [
-        *text.hanging("", f"{job.id}  {job.kind}  {job.phase}{_ready(job)}", columns),
-        *(line for name, value in _facts(job, now) for line in _fact(name, value, columns)),
+        *text.hanging("", f"{job.id}  {job.kind}  {job.phase}{ready}", columns),
+        *(
+            line
+            for name, value in _facts(job, now)
+            for line in text.hanging(f"  {name:<10} ", value, columns)
+        ),
         "",
         *_replicas(job, now, columns),
     ]
@@ -107,14 +112,6 @@ def _row(job: JobSummary, now: float) -> Sequence[str]:
     )
 
 
-def _ready(job: JobView) -> str:
-    return "" if job.is_over else f"  {job.workers} ready"
-
-
-def _fact(name: str, value: str, columns: int | None) -> list[str]:
-    return text.hanging(f"  {name:<10} ", value, columns)
-
-
 def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
     limit = "any number" if job.crash_limit is None else job.crash_limit
     earlier = f", and {job.forgiven} before it got further or was resumed" if job.forgiven else ""
@@ -125,7 +122,7 @@ def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
         ("resources", _resources(job)),
         ("created", f"{moment(job.created)} ({text.duration(now - job.created)} ago) on {job.host}"),
         *render_progress.facts(job.progress, job.phase is Phase.RUNNING, now),
-        ("ran", _ran(job)),
+        ("ran", "" if job.ran is None else text.duration(job.ran)),
         ("attempt", str(job.attempt + 1)),
         ("crashes", crashes if job.crashes else ""),
         ("evictions", evictions if job.evictions else ""),
@@ -154,10 +151,6 @@ def _resources(job: JobView) -> str:
     return (
         f"{roles}: nothing is asked for" if job.context else f"{roles}: one cpu each, as nothing is asked for"
     )
-
-
-def _ran(job: JobView) -> str:
-    return "" if job.ran is None else text.duration(job.ran)
 
 
 def _replicas(job: JobView, now: float, columns: int | None) -> list[str]:

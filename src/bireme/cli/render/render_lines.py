@@ -56,7 +56,10 @@ class Prefixes:
 
 def status_line(glances: Sequence[Glance], last: str, elapsed: float) -> str:
     """Phase, replicas, elapsed time and the last line; the screen cuts it to its width."""
-    parts = [_state(glances), text.clock(elapsed), _note(glances) or last]
+    # What a job waits for stands where its last line would: there is none yet, or it is old.
+    notes = [one.waiting or one.trouble for one in glances if one.waiting or one.trouble]
+    note = notes[0] if notes and len(notes) == len(glances) else last
+    parts = [_state(glances), text.clock(elapsed), note]
     return "  ".join(part for part in parts if part)
 
 
@@ -67,12 +70,6 @@ def _state(glances: Sequence[Glance]) -> str:
         return f"{one.id}  {one.phase} {one.ready}/{one.total}{tries}"
     phases = Counter(str(one.phase) for one in glances)
     return f"{len(glances)} jobs: " + ", ".join(f"{count} {phase}" for phase, count in phases.items())
-
-
-def _note(glances: Sequence[Glance]) -> str:
-    """What a job waits for stands where its last line would: there is none yet, or it is old."""
-    notes = [one.waiting or one.trouble for one in glances if one.waiting or one.trouble]
-    return notes[0] if len(notes) == len(glances) and notes else ""
 
 
 def stack_lines(found: JobStacks) -> list[str]:

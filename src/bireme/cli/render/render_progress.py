@@ -28,7 +28,8 @@ def facts(found: Progress | None, runs: bool, now: float) -> list[tuple[str, str
         return []
     parts = [f"step {found.step}"]
     if found.share is not None:
-        parts = [f"{found.done} of {found.total} steps ({_percent(found.share)} %)"]
+        # Rounded down: all is done only when it is.
+        parts = [f"{found.done} of {found.total} steps ({int(found.share * 100)} %)"]
     rate = _present_rate(found, runs, now)
     if rate is not None:
         parts.append(_rate(rate, " steps/s", " s per step"))
@@ -49,11 +50,6 @@ def _present_rate(found: Progress, runs: bool, now: float) -> float | None:
 def _metric(found: Progress) -> str:
     value = "not finite" if found.value is None else f"{found.value:.4g}"
     return f"{text.cut(text.plain(found.metric), _LONGEST_NAME)} {value}"
-
-
-def _percent(share: float) -> int:
-    """Rounded down: all is done only when it is."""
-    return int(share * 100)
 
 
 def _rate(rate: float, quick: str, slow: str) -> str:

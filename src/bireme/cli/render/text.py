@@ -191,7 +191,8 @@ def indented(lines: Sequence[str], by: str = "    ") -> list[str]:
 
 def _fixed(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
     """The width of all columns but the last, with their gaps."""
-    return sum(_widest(header, cells, at) + len(_GAP) for at in range(len(header) - 1))
+    widest = (max(width(row[at]) for row in (header, *cells)) for at in range(len(header) - 1))
+    return sum(one + len(_GAP) for one in widest)
 
 
 def _needed(last: Sequence[str], columns: int) -> int:
@@ -204,10 +205,6 @@ def _squeezed(cells: Sequence[Sequence[str]], excess: int) -> list[list[str]]:
     """Rows whose first cell gives up so many columns, down to a least."""
     first = max(width(row[0]) for row in cells)
     return [[cut(row[0], max(_LEAST_CELL, first - max(0, excess))), *row[1:]] for row in cells]
-
-
-def _widest(header: Sequence[str], cells: Sequence[Sequence[str]], at: int) -> int:
-    return max(width(row[at]) for row in (header, *cells))
 
 
 def _wrapped(header: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> list[str]:

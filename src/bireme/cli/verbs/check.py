@@ -50,7 +50,8 @@ def _looked(
     """What is valid and what is not, whatever goes wrong; the errors stand in the view too."""
     view = CheckView(jobs=(), warnings=())
     refused: tuple[errors.BiremeError, ...] = ()
-    scripts, others = _sorted(more)
+    scripts = tuple(word for word in more if word.endswith(_SCRIPTS))
+    others = tuple(word for word in more if not word.endswith(_SCRIPTS))
     try:
         client = backend_options.chosen().client()
         if files or others or not scripts:
@@ -73,12 +74,6 @@ def _together(refused: tuple[errors.BiremeError, ...]) -> errors.BiremeError:
     if bad and others:
         say(f"bireme: {manifest_arguments.together(bad)}")
     return others[0] if others else manifest_arguments.together(bad)
-
-
-def _sorted(more: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The scripts among the words, and the manifests."""
-    scripts = tuple(one for one in more if one.endswith(_SCRIPTS))
-    return scripts, tuple(one for one in more if not one.endswith(_SCRIPTS))
 
 
 def _errors(error: errors.BiremeError) -> Iterator[CheckError]:

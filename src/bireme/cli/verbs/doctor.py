@@ -9,7 +9,6 @@ import click
 from bireme.cli.invocation import as_json, opened, print_json, print_lines, say
 from bireme.cli.render import render_cluster, render_machine
 from bireme.sdk.backends import Backend
-from bireme.sdk.client import Client
 from bireme.sdk.local import machine_checks, systemd_units, warm_interpreters
 
 
@@ -34,12 +33,24 @@ def command(
     """
     client = opened()
     if client.places.backend is Backend.KUBERNETES:
-        _examine_cluster(client, as_json)
+        from bireme.sdk.cluster import cluster_health  # here, because it needs an extra
+
+        cluster = cluster_health.examine(client.places.cluster())
+        if as_json:
+            print_json(cluster)
+        else:
+            print_lines(render_cluster.shown(cluster))
         return
     if resume_only:
         return  # What was left dead is resumed by whatever opens the home.
     if install_unit or remove_unit:
-        _change_unit(systemd_units.plan(client.home, os.environ), remove=remove_unit)
+        plan = systemd_units.plan(client.home, os.environ)
+        if remove_unit:
+            done = systemd_units.remove(plan)
+            say(f"removed {plan.path}" if done else "there is no unit that resumes jobs at boot")
+            return
+        for line in render_machine.installed(systemd_units.install(plan)):
+            say(line)
         return
     if end_warm:
         count = warm_interpreters.end(client.home)
@@ -49,22 +60,3 @@ def command(
         print_json(view)
     else:
         print_lines(render_machine.shown(view))
-
-
-def _change_unit(plan: systemd_units.Plan, *, remove: bool) -> None:
-    if remove:
-        done = systemd_units.remove(plan)
-        say(f"removed {plan.path}" if done else "there is no unit that resumes jobs at boot")
-        return
-    for line in render_machine.installed(systemd_units.install(plan)):
-        say(line)
-
-
-def _examine_cluster(client: Client, as_json: bool) -> None:
-    from bireme.sdk.cluster import cluster_health  # here, because it needs an extra
-
-    view = cluster_health.examine(client.places.cluster())
-    if as_json:
-        print_json(view)
-    else:
-        print_lines(render_cluster.shown(view))

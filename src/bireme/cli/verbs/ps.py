@@ -9,7 +9,7 @@ import click
 from bireme.cli.invocation import as_json, opened, print_json, print_lines, say, say_shortage, table_width
 from bireme.cli.render import render_jobs, render_machine
 from bireme.sdk.local import warm_interpreters
-from bireme.sdk.views import JobList, WarmState, WarmView
+from bireme.sdk.views import JobList, WarmState
 
 LAST = 5
 """Jobs that have ended and are listed without being asked for."""
@@ -26,7 +26,13 @@ def command(every: bool, only_warm: bool, as_json: bool) -> None:
     """
     client = opened()
     if only_warm and not as_json:
-        _list_warm(warm_interpreters.zygotes(client.home))
+        warm = warm_interpreters.zygotes(client.home)
+        print_lines(render_machine.warm_table(warm, time.time(), table_width()))
+        for zygote in warm:
+            if zygote.state is WarmState.STOPPED:
+                pid = zygote.pid
+                say(f"{pid} was stopped by a signal and serves no run; `kill -CONT {pid}` continues it")
+        say("end them with `bireme doctor --end-warm`" if warm else "no interpreter is warm")
         return
     found, more = (client.jobs(all=True), 0) if every else client.places.recent(LAST)
     jobs = JobList(
@@ -44,11 +50,3 @@ def command(every: bool, only_warm: bool, as_json: bool) -> None:
         say(f"{more} more {have} ended: bireme ps --all; to delete what they left: bireme rm --ended")
     if not jobs.jobs:
         say("there are no jobs; start one: bireme run train.py")
-
-
-def _list_warm(found: tuple[WarmView, ...]) -> None:
-    print_lines(render_machine.warm_table(found, time.time(), table_width()))
-    for one in found:
-        if one.state is WarmState.STOPPED:
-            say(f"{one.pid} was stopped by a signal and serves no run; `kill -CONT {one.pid}` continues it")
-    say("end them with `bireme doctor --end-warm`" if found else "no interpreter is warm")

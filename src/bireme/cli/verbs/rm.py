@@ -52,23 +52,19 @@ def command(
     if ended:
         _remove_ended(client, Selection(_older(older), keep, _larger(larger)), yes)
         return
-    failed = [error for name in dict.fromkeys(names) if (error := _tried(client, name, yes)) is not None]
+    failed: list[errors.BiremeError] = []
+    for name in dict.fromkeys(names):
+        try:
+            _remove(client, name, yes)
+        except errors.BiremeError as error:  # what is wrong with one keeps none of the others
+            say(f"bireme: {error}")
+            failed.append(error)
     if failed:
         sys.exit(failed[0].exit_status)
 
 
-def _tried(client: Client, name: str, yes: bool) -> errors.BiremeError | None:
-    """Removes a job; what is wrong with one is said, and keeps none of the others."""
-    try:
-        _remove(client, name, yes)
-    except errors.BiremeError as error:
-        say(f"bireme: {error}")
-        return error
-    return None
-
-
 def _remove(client: Client, name: str, yes: bool) -> None:
-    # What begins so could be another job than its user thinks of: it is taken only if somebody is asked.
+    # What begins so could be another job than its user thinks of: it is taken only if its user can be asked.
     is_exact = yes or not this_terminal().stdin
     job = JobHandle(client.places.named(name)) if is_exact else client.find(name)
     try:
@@ -80,18 +76,13 @@ def _remove(client: Client, name: str, yes: bool) -> None:
     question = ""
     if not view.is_over:
         question = f"{view.id} is {view.phase}. End it and delete what it left?"
-    elif not _is_named(job, name):
+    elif _plain(name) != _plain(job.key):  # it was named by its beginning only
         question = f"{name} means {view.id} ({view.phase}). Delete what it left?"
     if not question or yes or _agreed(question, view.id):
         job.remove()
         say(f"removed {view.id}")
     else:
         say(f"{view.id} is left as it is")
-
-
-def _is_named(job: JobHandle, name: str) -> bool:
-    """Whether a job was named in full: what begins so could be another one than its user thinks of."""
-    return _plain(name) == _plain(job.key)
 
 
 def _plain(name: str) -> str:

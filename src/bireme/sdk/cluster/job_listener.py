@@ -110,7 +110,9 @@ class Listener:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         self._streams.clear()
-        found = self._taken()
+        found = []
+        while self.lines:
+            found.append(self.lines.popleft())
         turn = asyncio.Semaphore(_AT_ONCE)
 
         async def read(source: Source) -> list[LogLine]:
@@ -121,12 +123,6 @@ class Listener:
         for source, lines in zip(sources, await asyncio.gather(*map(read, sources)), strict=True):
             found += [line for line in lines if self._heard(source, line)]
         return sorted(found, key=lambda line: line.time)
-
-    def _taken(self) -> list[LogLine]:
-        found = []
-        while self.lines:
-            found.append(self.lines.popleft())
-        return found
 
     def _job_changed(self, before: JobObject | None, now: JobObject | None) -> None:
         if now is not None and now.metadata.uid == self._one.metadata.uid:
@@ -172,7 +168,8 @@ class Listener:
 
         def has_ended() -> bool:
             is_gone = source.uid in self.gone
-            return is_gone or pod_logs.has_ended(self._pod(source.uid), source.container)
+            pod = next((pod for pod in self.pods if pod.metadata.uid == source.uid), None)
+            return is_gone or pod_logs.has_ended(pod, source.container)
 
         await pod_logs.follow(self._api, source, self._mark(source), heard, has_ended)
 
@@ -191,9 +188,6 @@ class Listener:
         if key not in self._marks:
             self._marks[key] = Mark(self._choice.since, self._choice.last)
         return self._marks[key]
-
-    def _pod(self, uid: str) -> Pod | None:
-        return next((pod for pod in self.pods if pod.metadata.uid == uid), None)
 
     def _heard(self, source: Source, line: LogLine) -> bool:
         """Returns whether a line is for people to read."""

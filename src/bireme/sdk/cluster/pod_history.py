@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes.objects.api_types import ContainerStatus, Pod, Terminated, seconds
+from bireme.backends.kubernetes.objects.api_types import Pod, Terminated, seconds
 from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termination_log
 from bireme.model.job import Job, Kind, Role, member_name
 from bireme.model.replicas import Loss, Replica
@@ -96,7 +96,8 @@ def _of_index(job: Job, role: Role, pod: Pod, places: Mapping[str, int], now: fl
 
 def _life(one: ReplicaPod, last_line: float | None) -> ReplicaHistory:
     replica, pod = one.replica, one.pod
-    main = _status(pod, pod_diagnosis.main_container(pod))
+    name = pod_diagnosis.main_container(pod)
+    main = next((status for status in pod.status.containerStatuses if status.name == name), None)
     now = main.state if main is not None else None
     ran = seconds(now.running.startedAt) if now is not None and now.running is not None else None
     end = now.terminated if now is not None else None
@@ -168,7 +169,3 @@ def _ends(pod: Pod) -> Iterable[Terminated]:
         end = status.state.terminated or status.lastState.terminated
         if end is not None:
             yield end
-
-
-def _status(pod: Pod, container: str) -> ContainerStatus | None:
-    return next((one for one in pod.status.containerStatuses if one.name == container), None)

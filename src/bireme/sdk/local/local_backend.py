@@ -46,7 +46,11 @@ class LocalPlace:
             )
         if len(batch.submissions) > 1:
             self._check_all(batch.submissions)
-        return tuple(self._start(submission) for submission in batch.submissions)
+        started = []
+        for submission in batch.submissions:
+            submitted = submit.submit(self._home, submission, secrets.token_hex(4), time.time())
+            started.append(Started(LocalJob(submitted.run), submitted.notes))
+        return tuple(started)
 
     def checked(self, batch: SubmissionBatch) -> CheckView:
         pairs = zip(batch.submissions, batch.read, strict=True)
@@ -104,15 +108,12 @@ class LocalPlace:
         found = (_summary(RunDirectory(self._home, row.id), here) for row in rows)
         return tuple(one for one in found if one is not None)
 
-    def _start(self, submission: Submission) -> Started:
-        submitted = submit.submit(self._home, submission, secrets.token_hex(4), time.time())
-        return Started(LocalJob(submitted.run), submitted.notes)
-
     def _check_all(self, submissions: Sequence[Submission]) -> None:
         """Raises what stands in the way of several jobs; what they lack is asked for at once."""
         lacking: list[errors.BiremeError] = []
         for submission in submissions:
-            self._refuse_active(submission.job.name)
+            for run in directory.active(self._home, submission.job.name):
+                raise directory.still_active(run, "end it with `bireme rm {}`")
             try:
                 submit.check(self._home, submission)
             except errors.BiremeError as error:
@@ -143,10 +144,6 @@ class LocalPlace:
             by_hand=by_hand,
             notes=notes,
         )
-
-    def _refuse_active(self, name: str) -> None:
-        for one in directory.active(self._home, name):
-            raise directory.still_active(one, "end it with `bireme rm {}`")
 
 
 class LocalJob:
@@ -251,7 +248,9 @@ class LocalJob:
         try:
             if self.run.is_active():
                 self._require_here()
-                self._refuse_resumed()
+                if self.run.status().phase.is_final:
+                    # It failed and was resumed: its user was not asked whether it is to be ended.
+                    raise self._goes_on()
                 control.discard(self.run)
             if self.run.is_held():
                 self._await_rest()
@@ -278,11 +277,6 @@ class LocalJob:
                 break
             time.sleep(_LOOK_EVERY)
         return lock
-
-    def _refuse_resumed(self) -> None:
-        """Whoever removes a job that failed has not been asked whether it is to be ended."""
-        if self.run.status().phase.is_final:
-            raise self._goes_on()
 
     def _goes_on(self) -> errors.BadInput:
         from bireme.sdk.local import run_views

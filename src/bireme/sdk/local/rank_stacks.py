@@ -10,7 +10,6 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.replica_history import ReplicaHistory
 from bireme.sdk import rank_names, tracebacks
 from bireme.sdk.local import run_history, run_views
-from bireme.sdk.tracebacks import Thread
 from bireme.sdk.views import RankStack
 
 
@@ -48,7 +47,10 @@ def _stack(run: RunDirectory, job: Job, life: ReplicaHistory, pid: int, asked: i
     lines, problem = stack_dumps.answer(run.path, life.replica, pid, asked)
     found = tracebacks.threads(lines)
     # The main thread comes last in a dump. What is no dump of faulthandler's is shown as it is.
-    shown = tuple(_lines(thread) for thread in reversed(found))
+    shown = tuple(
+        (thread.title, *(f'  File "{at.file}", line {at.line} in {at.function}' for at in thread.frames))
+        for thread in reversed(found)
+    )
     return RankStack(
         replica=life.replica,
         short=rank_names.short_name(job, life.replica),
@@ -59,8 +61,3 @@ def _stack(run: RunDirectory, job: Job, life: ReplicaHistory, pid: int, asked: i
         threads=shown or ((tuple(lines),) if lines else ()),
         problem=problem,
     )
-
-
-def _lines(thread: Thread) -> tuple[str, ...]:
-    frames = (f'  File "{one.file}", line {one.line} in {one.function}' for one in thread.frames)
-    return (thread.title, *frames)

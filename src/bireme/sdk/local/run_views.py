@@ -52,22 +52,18 @@ def view(run: RunDirectory) -> JobView:
     why = found_view.why
     if status.phase is Phase.RUNNING and not why:
         why = stall_hint(run, time.time())
+    saved = run_checkpoints.newest(run.path)
     return replace(
         found_view,
         why=why,
         events=run.events(),
-        checkpoint=_checkpoint(run.path),
+        checkpoint=saved and CheckpointView(step=saved.step, where=saved.where, saved=saved.saved),
         resumable=status.phase is Phase.FAILED and head.is_here,
         ran=replica_history.ran(lives, status.completed or time.time()),
         folder=str(run.path),
         cwd=context.cwd,
         python=context.python,
     )
-
-
-def _checkpoint(folder: Path) -> CheckpointView | None:
-    found = run_checkpoints.newest(folder)
-    return None if found is None else CheckpointView(step=found.step, where=found.where, saved=found.saved)
 
 
 def explained(run: RunDirectory) -> Diagnosis | None:
