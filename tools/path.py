@@ -119,7 +119,7 @@ def walk_run(folder: str) -> None:
 
 def walk_operator(folder: str) -> None:
     """Let an operator make the pods of a job, before the API server of the simulation."""
-    from tests.simulation.operator.stage import WELL, Stage, play
+    from tests.simulation.operator.scripted_cluster import WELL, Stage, play
 
     walk = Walk(folder, "operator")
 

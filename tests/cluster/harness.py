@@ -1,4 +1,4 @@
-"""What do tests see of a cluster: its kubectl, a namespace of their own, its nodes and their power."""
+"""What tests use of a cluster: its kubectl, a namespace of their own, its nodes and their power."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from bireme.backends.kubernetes.client.api import PATCHES, Api, ApiError, Expect
 from bireme.backends.kubernetes.client.error_hints import explained
 from bireme.backends.kubernetes.client.paths import path
 from bireme.errors import BadInput, BadManifest, NoAccess
-from tests.cluster.clientwork import MINE, Settings, crd, remove, told, with_user, working
+from tests.cluster.client_fixtures import MINE, Settings, crd, remove, told, with_user, working
 
 GONE = "00000000-0000-0000-0000-000000000000"
 """The uid of an object that had the name before."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.operating import CRDS, Jobs, Operator, manifest, operator, until
-from tests.cluster.planes import Json, Plane, managed_plane
+from tests.cluster.control_plane import Json, Plane, managed_plane
+from tests.cluster.operator_fixtures import CRDS, Jobs, Operator, manifest, operator, until
 
 _numbers = itertools.count()
 TARGET = {"type": "Utilization", "averageUtilization": 80}

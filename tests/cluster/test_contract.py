@@ -11,9 +11,9 @@ import pytest
 from bireme import Client
 from bireme.model.status import ConditionType, Phase
 from bireme.sdk.client import JobHandle
-from tests.cluster import operating
+from tests.cluster import operator_fixtures
 from tests.cluster.harness import PYTHON, Cluster, Json, Kubectl
-from tests.cluster.operating import CRDS, Operator, manifest, until
+from tests.cluster.operator_fixtures import CRDS, Operator, manifest, until
 
 LONG = 120.0
 TELL = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], flush=True)"
@@ -82,7 +82,7 @@ class Place:
 def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     for file in CRDS:
         cluster.kubectl("apply", "-f", str(file))
-    with operating.operator(cluster.kubeconfig, tmp_path_factory.mktemp("operator") / "log") as one:
+    with operator_fixtures.operator(cluster.kubeconfig, tmp_path_factory.mktemp("operator") / "log") as one:
         yield one
 
 

@@ -12,8 +12,8 @@ import yaml
 from bireme.backends.kubernetes.client.api import ApiError
 from bireme.model.job import Kind
 from bireme.operator.install import crds
+from tests.cluster.control_plane import Plane, plane
 from tests.cluster.harness import Json
-from tests.cluster.planes import Plane, plane
 from tests.unit.manifest.samples import JAXJOB, KINDS, MPIJOB, MPIJOB_OF_2020, TFJOB_OF_A_TUTORIAL
 from tests.unit.operator.bad_jobs import BAD, MPIJOB_V1ALPHA2, PYTORCH, Bad
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster import operating
+from tests.cluster import operator_fixtures
 from tests.cluster.examples import EXAMPLES, adapted
 from tests.cluster.harness import Cluster, Json, Kubectl
-from tests.cluster.operating import CRDS, Operator
+from tests.cluster.operator_fixtures import CRDS, Operator
 
 PATIENCE = 240.0
 
@@ -35,7 +35,7 @@ def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for file in CRDS:
         cluster.kubectl("apply", "-f", str(file))
     cluster.load("openmpi", "openmpi-ssh")
-    with operating.operator(cluster.kubeconfig, tmp_path_factory.mktemp("operator") / "log") as one:
+    with operator_fixtures.operator(cluster.kubeconfig, tmp_path_factory.mktemp("operator") / "log") as one:
         yield one
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import operating
+from tests.cluster import operator_fixtures
 from tests.cluster.examples import EXAMPLES, adapted
-from tests.cluster.gangschedulers import GROUPS, PLUGINS, VOLCANO, gang_scheduler
+from tests.cluster.gang_scheduler_processes import GROUPS, PLUGINS, VOLCANO, gang_scheduler
 from tests.cluster.harness import PYTHON, Cluster, Json, Kubectl
-from tests.cluster.operating import CRDS, manifest, until
+from tests.cluster.operator_fixtures import CRDS, manifest, until
 from tests.cluster.test_examples import ended
 
 pytestmark = pytest.mark.soak
@@ -52,7 +52,7 @@ def scheduler(
     options = ("--no-leader-elect", "--gang-scheduler-name", name)
     with (
         gang_scheduler(name, cluster, folder),
-        operating.operator(cluster.kubeconfig, folder / "log", *options),
+        operator_fixtures.operator(cluster.kubeconfig, folder / "log", *options),
     ):
         yield name
 

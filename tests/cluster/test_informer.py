@@ -13,7 +13,7 @@ from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.informer import Cache
 from bireme.backends.kubernetes.client.paths import path
 from bireme.errors import BadInput
-from tests.cluster.clientwork import MINE, Settings, at_port, crd, line, remove, told, working
+from tests.cluster.client_fixtures import MINE, Settings, at_port, crd, line, remove, told, working
 
 Told = list[tuple[Settings | None, Settings | None]]
 

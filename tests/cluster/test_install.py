@@ -11,8 +11,8 @@ import pytest
 from bireme.model.job import Kind
 from bireme.operator.install import conflicts, crds
 from tests.cli.commands import Cli, Done
+from tests.cluster.control_plane import Plane, plane
 from tests.cluster.harness import Json
-from tests.cluster.planes import Plane, plane
 from tests.unit.manifest.samples import JAXJOB
 
 IMAGE = "registry.example/operator:1"
@@ -202,7 +202,7 @@ def test_definitions_of_others_are_taken_over_only_when_asked(bireme: Installer,
     adopted = bireme.outcomes("install", *NAMED, "--adopt")
 
     assert refused.status == 2
-    assert "somebody else has defined jaxjobs.kubeflow.org" in refused.err
+    assert "jaxjobs.kubeflow.org exist and are not managed by Bireme" in refused.err
     assert "bireme install --adopt" in refused.err
     assert kept["CustomResourceDefinition jaxjobs.kubeflow.org"] == "kept"
     assert adopted["CustomResourceDefinition jaxjobs.kubeflow.org"] == "changed"
@@ -231,7 +231,7 @@ def test_a_field_that_somebody_else_set_is_not_fought_over(bireme: Installer, cl
     adopted = bireme.outcomes("install", *NAMED, "--adopt")
 
     assert refused.status == 2
-    assert "somebody else has set fields of Deployment bireme-operator" in refused.err
+    assert "another manager has set fields of Deployment bireme-operator" in refused.err
     assert adopted["Deployment bireme-operator"] == "changed"
 
 
@@ -260,7 +260,7 @@ def test_an_object_that_somebody_else_made_is_not_changed(bireme: Installer, clu
         cluster("delete", "clusterrole", "bireme-operator")
 
     assert refused.status == 2
-    assert "somebody else has made ClusterRole bireme-operator" in refused.err
+    assert "ClusterRole bireme-operator exists and is not managed by Bireme" in refused.err
     assert after == before
     assert kept["ClusterRole bireme-operator"] == "kept"
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import kueueing
-from tests.cluster.kueueing import POOL, PRIORITY_LABEL, open_queue, queued, says
-from tests.cluster.operating import CRDS, Jobs, manifest, operator, until
-from tests.cluster.planes import Json, Plane, managed_plane
+from tests.cluster import kueue_process
+from tests.cluster.control_plane import Json, Plane, managed_plane
+from tests.cluster.kueue_process import POOL, PRIORITY_LABEL, open_queue, queued, says
+from tests.cluster.operator_fixtures import CRDS, Jobs, manifest, operator, until
 
 _numbers = itertools.count()
 WORKERS = {"replicas": 1, "restartPolicy": "Never"}
@@ -27,7 +27,7 @@ def server() -> Iterator[Plane]:
 def kueue(server: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The real one, and our operator beside it."""
     folder = tmp_path_factory.mktemp("kueue")
-    with kueueing.kueue(server, folder), operator(server.kubeconfig, folder / "operator.log"):
+    with kueue_process.kueue(server, folder), operator(server.kubeconfig, folder / "operator.log"):
         yield
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import operating
+from tests.cluster import operator_fixtures
 from tests.cluster.harness import PYTHON, Cluster, Json, Kubectl
-from tests.cluster.operating import CRDS, Operator, manifest
+from tests.cluster.operator_fixtures import CRDS, Operator, manifest
 from tests.cluster.test_examples import ended
 
 WAITS = """
@@ -58,7 +58,7 @@ def cluster(breakable: Cluster) -> Cluster:
 def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     for file in CRDS:
         cluster.kubectl("apply", "-f", str(file))
-    with operating.operator(cluster.kubeconfig, tmp_path_factory.mktemp("operator") / "log") as one:
+    with operator_fixtures.operator(cluster.kubeconfig, tmp_path_factory.mktemp("operator") / "log") as one:
         yield one
 
 

@@ -10,9 +10,9 @@ import yaml
 from tools.testcluster import images
 from tools.testcluster.layouts import Start
 
-from tests.cluster import operating
+from tests.cluster import operator_fixtures
 from tests.cluster.harness import Cluster, Json, Kubectl
-from tests.cluster.operating import CRDS, Operator
+from tests.cluster.operator_fixtures import CRDS, Operator
 from tests.cluster.test_examples import ended
 from tests.unit.manifest import samples
 
@@ -39,7 +39,7 @@ def operator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         cluster.kubectl("apply", "-f", str(file))
     folder = tmp_path_factory.mktemp("mission")
     cluster.load(*(_image(folder, name) for name in HELD))
-    with operating.operator(cluster.kubeconfig, folder / "log") as one:
+    with operator_fixtures.operator(cluster.kubeconfig, folder / "log") as one:
         yield one
 
 

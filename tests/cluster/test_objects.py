@@ -15,7 +15,7 @@ from bireme.backends.kubernetes.objects.pod_builder import Extras
 from bireme.kinds import MODULES
 from bireme.model.job import Kind
 from bireme.model.replicas import Addresses
-from tests.cluster.clientwork import working
+from tests.cluster.client_fixtures import working
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, Object, container, made, mpi, template
 
 PLURALS = {

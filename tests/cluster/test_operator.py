@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.operating import CRDS, Jobs, Operator, manifest, operator, template, until
-from tests.cluster.planes import Json, Plane, plane
+from tests.cluster.control_plane import Json, Plane, plane
+from tests.cluster.operator_fixtures import CRDS, Jobs, Operator, manifest, operator, template, until
 
 _numbers = itertools.count()
 

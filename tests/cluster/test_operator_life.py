@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.operating import CRDS, Jobs, Operator, operator, until
-from tests.cluster.planes import Plane, plane
+from tests.cluster.control_plane import Plane, plane
+from tests.cluster.operator_fixtures import CRDS, Jobs, Operator, operator, until
 from tests.cluster.test_operator import workers
 
 LEASE = "lease/bireme-operator"

@@ -17,8 +17,8 @@ from bireme.operator.controller import Scope
 from bireme.operator.heartbeats import Heartbeat
 from bireme.operator.install import operator_objects
 from tests.cli.commands import Cli
-from tests.cluster.operating import CRDS, Jobs, operator, until
-from tests.cluster.planes import Json, Plane, plane
+from tests.cluster.control_plane import Json, Plane, plane
+from tests.cluster.operator_fixtures import CRDS, Jobs, operator, until
 from tests.cluster.test_operator import workers
 
 FOREIGN, KILLED, THIRD, FOURTH, _ = operator_objects.UNELECTED

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.gangschedulers import GROUPS, PLUGINS, VOLCANO, group_definitions
-from tests.cluster.operating import CRDS, Jobs, Operator, manifest, operator, until
-from tests.cluster.planes import Json, Plane, plane
+from tests.cluster.control_plane import Json, Plane, plane
+from tests.cluster.gang_scheduler_processes import GROUPS, PLUGINS, VOLCANO, group_definitions
+from tests.cluster.operator_fixtures import CRDS, Jobs, Operator, manifest, operator, until
 
 PODS = ("mnist-master-0", "mnist-worker-0", "mnist-worker-1")
 _numbers = itertools.count()

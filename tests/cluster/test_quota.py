@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bireme.core.replicas.slow_start import MOST_AT_ONCE
-from tests.cluster.operating import CRDS, Jobs, operator, until
-from tests.cluster.planes import Plane, plane
+from tests.cluster.control_plane import Plane, plane
+from tests.cluster.operator_fixtures import CRDS, Jobs, operator, until
 from tests.cluster.test_operator import workers
 
 REPLICAS = 500

@@ -11,9 +11,9 @@ import pytest
 from bireme.runtime.records.log_echo import MARK
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli
-from tests.cluster import operating
+from tests.cluster import operator_fixtures
 from tests.cluster.harness import PYTHON, Cluster, Json
-from tests.cluster.operating import CRDS, until
+from tests.cluster.operator_fixtures import CRDS, until
 from tests.cluster.verbs import Verbs, verbs
 from tests.tensorboards import events
 
@@ -52,7 +52,7 @@ def bireme(cluster: Cluster, cli: Cli, tmp_path: Path) -> Iterator[Verbs]:
         cluster.kubectl("apply", "-f", str(file))
     with verbs(cluster, cli, tmp_path) as one:
         options = ("--no-leader-elect", "--namespace", one.namespace)
-        with operating.operator(cluster.kubeconfig, tmp_path / "operator.log", *options):
+        with operator_fixtures.operator(cluster.kubeconfig, tmp_path / "operator.log", *options):
             yield one
 
 

@@ -10,9 +10,9 @@ import yaml
 
 from bireme.model.job import Kind
 from bireme.operator.install import crds, operator_objects
+from tests.cluster.control_plane import Plane, plane
 from tests.cluster.harness import Json
-from tests.cluster.operating import ROOT, Jobs, Operator, operator, until
-from tests.cluster.planes import Plane, plane
+from tests.cluster.operator_fixtures import ROOT, Jobs, Operator, operator, until
 from tests.unit.manifest.samples import KINDS
 
 ACCOUNT = f"system:serviceaccount:{operator_objects.NAMESPACE}:{operator_objects.NAME}"

@@ -15,9 +15,9 @@ import yaml
 from bireme.backends.kubernetes.submit import code_maps, script_folder
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli
-from tests.cluster.cutting import cutting
+from tests.cluster.cutting_proxy import cutting
 from tests.cluster.harness import ControlPlane, Json
-from tests.cluster.operating import CRDS
+from tests.cluster.operator_fixtures import CRDS
 from tests.cluster.verbs import Verbs, verbs
 
 RUN = ("run", "train.py", "--on", "kubernetes", "--image", "python:3", "--name", "one", "--detach")

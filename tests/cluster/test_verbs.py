@@ -16,10 +16,10 @@ from bireme.sdk.client import Client
 from tests.cli import scripts
 from tests.cli.commands import Cli
 from tests.cli.conftest import cli as cli
-from tests.cluster import operating
+from tests.cluster import operator_fixtures
+from tests.cluster.control_plane import Plane
 from tests.cluster.harness import ControlPlane, Json
-from tests.cluster.operating import CRDS, Jobs, manifest, until
-from tests.cluster.planes import Plane
+from tests.cluster.operator_fixtures import CRDS, Jobs, manifest, until
 from tests.cluster.verbs import Verbs, verbs
 
 
@@ -47,7 +47,7 @@ def bireme(plane: ControlPlane, cli: Cli, tmp_path: Path) -> Iterator[Verbs]:
 def pods(bireme: Verbs, tmp_path: Path) -> Iterator[Played]:
     """The pods of the test's namespace, for which an operator cares."""
     options = ("--no-leader-elect", "--namespace", bireme.namespace)
-    with operating.operator(bireme.kubectl.kubeconfig, tmp_path / "operator.log", *options):
+    with operator_fixtures.operator(bireme.kubectl.kubeconfig, tmp_path / "operator.log", *options):
         yield Played(bireme)
 
 

@@ -17,10 +17,10 @@ import yaml
 from bireme.sdk.client import Client
 from tests.cli.commands import WORDS, Cli
 from tests.cli.conftest import cli as cli
-from tests.cluster import operating
-from tests.cluster.clientwork import Line, line
+from tests.cluster import operator_fixtures
+from tests.cluster.client_fixtures import Line, line
 from tests.cluster.harness import PYTHON, Cluster
-from tests.cluster.operating import CRDS, until
+from tests.cluster.operator_fixtures import CRDS, until
 from tests.cluster.verbs import Verbs, verbs
 
 ON = ("--on", "kubernetes", "--image", PYTHON)
@@ -46,7 +46,7 @@ def served(cluster: Cluster) -> Cluster:
 def bireme(served: Cluster, cli: Cli, tmp_path: Path) -> Iterator[Verbs]:
     with verbs(served, cli, tmp_path) as one:
         options = ("--no-leader-elect", "--namespace", one.namespace)
-        with operating.operator(served.kubeconfig, tmp_path / "operator.log", *options):
+        with operator_fixtures.operator(served.kubeconfig, tmp_path / "operator.log", *options):
             yield one
 
 

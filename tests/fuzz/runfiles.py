@@ -28,7 +28,7 @@ from bireme.sdk.cluster.clusters import Book, Known
 from bireme.sdk.local import run_views
 from tests.fuzz.harness import Target
 from tests.fuzz.mutating import DEPTH, Tree, plain_json
-from tests.unit.runs.making import make_run
+from tests.unit.runs.run_fixtures import make_run
 
 NOW = 1_800_000_000.0
 DEEP = b"[" * DEPTH + b"]" * DEPTH

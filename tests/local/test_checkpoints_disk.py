@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.checkpointing import ran, words
+from tests.local.checkpoint_processes import ran, words
 
 FILL = """
 import resource

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.local.checkpointing import begun, ran, words
+from tests.local.checkpoint_processes import begun, ran, words
 
 HOLD = """
 checkpoints = opened(sys.argv[2])

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.local.checkpointing import begun, words
+from tests.local.checkpoint_processes import begun, words
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.slow]
 

@@ -17,8 +17,8 @@ from bireme.model.status import Phase
 from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import Grant, Ledger
 from bireme.runs.run_files import RunId
-from tests.local.fulldisk import Disk, small_disk
 from tests.local.harness import PATIENCE, Bireme, bireme_in, json_of, until
+from tests.local.small_disk import Disk, small_disk
 
 TICKS = """
 import os, pathlib, sys, time

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bireme.model.status import Phase
-from tests.local.fulldisk import Disk, small_disk
 from tests.local.harness import Bireme, bireme_in, until
+from tests.local.small_disk import Disk, small_disk
 
 ENDLESS = """
 import time

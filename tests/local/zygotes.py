@@ -1,4 +1,4 @@
-"""How do tests start a zygote and speak to it as a runner does: real processes, real sockets."""
+"""Starts a zygote and talks to it as a runner does: real processes, real sockets."""
 
 from __future__ import annotations
 

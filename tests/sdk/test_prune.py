@@ -13,7 +13,7 @@ from bireme.model.status import ConditionType, Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
 from bireme.sdk.local import prune
-from tests.unit.runs.making import context, desired, ended, make_run
+from tests.unit.runs.run_fixtures import context, desired, ended, make_run
 
 NOW = 1_800_000_000.0
 

@@ -17,7 +17,7 @@ from bireme.runs.run_files import Desired
 from bireme.runs.storage.locks import FileLock
 from bireme.sdk.local import prune
 from bireme.sdk.local.local_backend import LocalJob
-from tests.unit.runs.making import ended, make_run
+from tests.unit.runs.run_fixtures import ended, make_run
 
 
 def _failed(home: Path) -> RunDirectory:

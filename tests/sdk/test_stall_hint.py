@@ -20,7 +20,7 @@ from bireme.runs.replica_journal import Began, Entry, Ran
 from bireme.sdk.local import run_views
 from bireme.sdk.local.run_follower import Watch
 from tests.cli.commands import until
-from tests.unit.runs.making import context, desired, ended
+from tests.unit.runs.run_fixtures import context, desired, ended
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ from bireme.model.replicas import (
 from bireme.model.status import Status
 from tests.simulation import jobs, rules
 from tests.simulation.audit import Auditor
-from tests.simulation.bodies import Body, Kubelet
 from tests.simulation.clock import Clock
 from tests.simulation.profiles import Misfortune, Profile
 from tests.simulation.rules import Ledger
+from tests.simulation.simulated_replica import Body, Kubelet
 
 EVICTION_TIMEOUT = 40.0
 """Seconds after which replicas on a node that does not answer are removed by the place itself."""

@@ -9,7 +9,7 @@ from bireme.model.decisions import Abandon, Action, Admit, Release, Start, Stop
 from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import Granted, Observation, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
-from tests.simulation.bodies import Body
+from tests.simulation.simulated_replica import Body
 
 FIRST_WAIT = 0.999
 """Seconds from a refusal to the next try, at least."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local import hammering
+from tests.local import checkpoint_faults
 
 pytestmark = pytest.mark.soak
 
@@ -19,7 +19,7 @@ def test_ranks_killed_at_any_instant_of_a_save_leave_the_newest_good_one(tmp_pat
     chance = random.Random()
     went_on = 0
     for number in range(ROUNDS):
-        saved, found = hammering.killed_while_saving(tmp_path, chance)
+        saved, found = checkpoint_faults.killed_while_saving(tmp_path, chance)
         went_on += found > saved
 
         assert saved <= found <= saved + 1, f"round {number}"
@@ -27,9 +27,9 @@ def test_ranks_killed_at_any_instant_of_a_save_leave_the_newest_good_one(tmp_pat
 
 
 def test_files_that_may_not_grow_beyond_any_size_cost_at_most_their_own_checkpoint(tmp_path: Path) -> None:
-    limits = [random.randrange(hammering.SIZE + 200_000) for _ in range(ROUNDS)]
+    limits = [random.randrange(checkpoint_faults.SIZE + 200_000) for _ in range(ROUNDS)]
 
-    results = list(hammering.full_at(tmp_path, limits))
+    results = list(checkpoint_faults.full_at(tmp_path, limits))
 
     assert len(results) == ROUNDS
     assert all(is_right for _, _, is_right in results)

@@ -17,9 +17,9 @@ from benchmarks.controller.manifests import NODE
 from benchmarks.controller.playing import Player
 from tools.testcluster import clusters
 
-from tests.cluster import operating
-from tests.cluster.operating import CRDS
-from tests.cluster.planes import Plane, plane
+from tests.cluster import operator_fixtures
+from tests.cluster.control_plane import Plane, plane
+from tests.cluster.operator_fixtures import CRDS
 
 KILLS = int(os.environ.get("BIREME_SOAK_ROUNDS", "50"))
 JOBS = 2 * KILLS
@@ -64,7 +64,7 @@ def test_an_operator_that_is_killed_again_and_again(tmp_path: Path) -> None:
             server.asked("apply", "-f", str(file))
         server.asked("create", "-f", "-", stdin=yaml.safe_dump(_node()))
         witness, player = Witness(server), Player(server.kubeconfig, tmp_path)
-        with operating.operator(server.kubeconfig, tmp_path / "log") as one:
+        with operator_fixtures.operator(server.kubeconfig, tmp_path / "log") as one:
             try:
                 player.run_pods()
                 server.asked("create", "-f", "-", stdin=yaml.safe_dump_all([_job(i) for i in range(JOBS)]))
@@ -87,7 +87,7 @@ def test_an_operator_that_is_killed_again_and_again(tmp_path: Path) -> None:
     print(f"\noperator: {KILLS} kills, {JOBS} jobs, {len(evicted)} evictions: 0 lost, 0 twice, 0 miscounted")
 
 
-def _kill(one: operating.Operator, times: int, rng: random.Random) -> None:
+def _kill(one: operator_fixtures.Operator, times: int, rng: random.Random) -> None:
     for _ in range(times):
         time.sleep(0.7 + 2.5 * rng.random())  # Starting takes most of the first second.
         one.kill()

@@ -1,4 +1,4 @@
-"""How are tests run in a process apart: those whose framework must not meet what other tests do.
+"""Runs tests in a separate process: those whose framework must not meet what other tests do.
 
 TensorFlow and triton, which torch.compile imports, crash each other. JAX starts threads, and a process with
 threads may hang after a fork, which other tests do.

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from bireme import errors
 from bireme.runs.storage import locks
-from bireme.runs.storage.locks import FileLock
 
 LOCK = "terminal"
 """In the run directory: held, with a process id inside, as long as its user follows."""
@@ -19,13 +18,8 @@ LOCK = "terminal"
 def attending(folder: Path) -> Iterator[None]:
     """Says so as long as it lasts, however this process ends; a second follower changes nothing.
 
-    Where that cannot be written, as on a full disk, nobody answers the job; it is followed all the same.
+    Where that cannot be written, as on a full disk, the job is followed all the same.
     """
-    with _said(folder) or nullcontext():
-        yield
-
-
-def _said(folder: Path) -> FileLock | None:
     lock = None
     try:
         lock = locks.hold(folder / LOCK)
@@ -34,5 +28,6 @@ def _said(folder: Path) -> FileLock | None:
     except (OSError, errors.BiremeError):
         if lock is not None:
             lock.close()
-        return None
-    return lock
+            lock = None
+    with lock or nullcontext():
+        yield

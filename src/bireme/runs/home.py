@@ -1,4 +1,4 @@
-"""Where are the runs kept."""
+"""The folder that holds all runs of a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs are there: an index of the run directories, so that a list of them is quick."""
+"""An index of the run directories, so that a list of runs is quick."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DELETE = "DELETE FROM runs WHERE name = ? AND number = ?"
 
 
 class RunRow(Struct, frozen=True):
-    """What a list of runs shows of one of them."""
+    """What a list of runs shows of each."""
 
     id: RunId
     path: Path
@@ -134,9 +134,9 @@ def _row(home: Path, values: tuple[str, int, str, str, float, str | None, float 
         id=run.id,
         path=run.path,
         host=host,
-        kind=next((one for one in Kind if one == kind), None),
+        kind=next((known for known in Kind if known == kind), None),
         created=created,
-        phase=next((one for one in Phase if one == phase), None),
+        phase=next((known for known in Phase if known == phase), None),
         finished=finished,
         hidden=bool(hidden),
         version=version,

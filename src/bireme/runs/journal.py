@@ -1,8 +1,7 @@
-"""What happened, in order: a file of JSON lines that is only appended to."""
+"""A journal of what happened, in order: a file of JSON lines that is only appended to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -32,7 +31,7 @@ class Journal(Generic[Record]):
 
     def append(self, *records: Record) -> None:
         """Appends all or, if killed meanwhile, the first few; a power cut may undo it."""
-        self._file.append(b"".join(self._encoder.encode(one) + b"\n" for one in records))
+        self._file.append(b"".join(self._encoder.encode(record) + b"\n" for record in records))
 
     def append_durably(self, *records: Record) -> None:
         """Appends, and returns once a power cut cannot undo it."""
@@ -42,18 +41,15 @@ class Journal(Generic[Record]):
     def read(self) -> tuple[Record, ...]:
         """Returns every whole record, oldest first; changes nothing, so anybody may look."""
         with files.explained(self.path), suppress(FileNotFoundError):
-            return tuple(self._decoded(files.read_lines(self.path)))
+            found = []
+            for line in files.read_lines(self.path):
+                with suppress(*DAMAGED):  # half a line, of a writer that was killed
+                    found.append(self._decoder.decode(line))
+            return tuple(found)
         return ()
 
     def close(self) -> None:
         self._file.close()
-
-    def _decoded(self, lines: Iterable[bytes]) -> Iterable[Record]:
-        for line in lines:
-            try:
-                yield self._decoder.decode(line)
-            except DAMAGED:
-                continue
 
 
 class Backlog(Generic[Record]):

@@ -1,4 +1,4 @@
-"""What is this machine, and how much of it may we use."""
+"""This machine: its name, how much of it may be used, and which of its ports are free."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from bireme.runs.run_files import Machine
 
 ROOT = Path("/")
 
+FIRST_PORT = 20000
+LAST_PORT = 31999
+"""Below the range from which systems take ports for outgoing connections (32768 and up)."""
+
 _SHARED = re.compile(r"nfs.*|cifs|smb.*|lustre|ceph|gpfs|beegfs.*|afs|9p|glusterfs|fuse\..*")
+_ADDRESSES = (
+    (socket.AF_INET, "0.0.0.0"),
+    (socket.AF_INET, "127.0.0.1"),
+    (socket.AF_INET6, "::"),
+)
 _MIB = 1024 * 1024
 
 
@@ -40,7 +49,23 @@ def this_machine(root: Path = ROOT) -> Machine:
 
 def capacity(accelerators: Accelerators = _NONE, root: Path = ROOT) -> Capacity:
     """Returns what this process may use: the machine's, less what affinity and cgroups keep from it."""
-    return Capacity(cpu=_cpu(root), memory=_memory(root), devices=accelerators.ids, busy=accelerators.busy)
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    quotas = [quota for folder in _groups(root, "cpu") if (quota := _quota(folder)) is not None]
+    limits = [
+        int(limit)
+        for folder in _groups(root, "memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+        if (limit := _text(folder / name).strip()).isdecimal()
+    ]
+    return Capacity(
+        cpu=max(1, min([cores * 1000, *quotas])),
+        memory=min([_installed(root), *limits]),
+        devices=accelerators.ids,
+        busy=accelerators.busy,
+    )
 
 
 def is_shared(path: Path, root: Path = ROOT) -> bool:
@@ -59,15 +84,6 @@ class _Mount(Struct, frozen=True):
     options: frozenset[str]
 
 
-def _cpu(root: Path) -> int:
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    quotas = [quota for folder in _groups(root, "cpu") if (quota := _quota(folder)) is not None]
-    return max(1, min([cores * 1000, *quotas]))
-
-
 def _quota(folder: Path) -> int | None:
     """Returns the millicores that a cgroup may use, or None if it sets no limit."""
     words = _text(folder / "cpu.max").split()
@@ -76,16 +92,6 @@ def _quota(folder: Path) -> int | None:
     if not all(word.isdecimal() for word in words) or int(words[1]) == 0:
         return None
     return int(words[0]) * 1000 // int(words[1])
-
-
-def _memory(root: Path) -> int:
-    limits = [
-        int(limit)
-        for folder in _groups(root, "memory")
-        for name in ("memory.max", "memory.limit_in_bytes")
-        if (limit := _text(folder / name).strip()).isdecimal()
-    ]
-    return min([_installed(root), *limits])
 
 
 def _installed(root: Path) -> int:
@@ -98,7 +104,7 @@ def _installed(root: Path) -> int:
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
     """Yields the folders of our cgroup and of those around it, in whichever hierarchy has the controller."""
-    mounts = [one for one in _mounts(root) if one.type == "cgroup2" or controller in one.options]
+    mounts = [mount for mount in _mounts(root) if mount.type == "cgroup2" or controller in mount.options]
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         unified = not controllers
@@ -121,11 +127,9 @@ def _mounts(root: Path) -> Iterator[_Mount]:
         before, _, after = line.partition(" - ")
         _, _, _, inside, point, *_ = before.split(" ")
         type, _, options = after.split(" ", 2)
-        yield _Mount(inside, Path(_unescaped(point)), type, frozenset(options.split(",")))
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+        # The kernel writes a space in a path as `\\040`.
+        path = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
+        yield _Mount(inside, Path(path), type, frozenset(options.split(",")))
 
 
 def _text(path: Path) -> str:
@@ -136,11 +140,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-FIRST_PORT = 20000
-LAST_PORT = 31999
-"""Below the range from which systems take ports for outgoing connections (32768 and up)."""
-
-
 def choose_ports(count: int, taken: Collection[int], chance: random.Random | None) -> list[int]:
     """Returns free ports that are not in `taken`.
 
@@ -149,7 +148,8 @@ def choose_ports(count: int, taken: Collection[int], chance: random.Random | Non
     if count == 0:
         return []
     chosen: list[int] = []
-    for port in _from_anywhere(chance):
+    start = FIRST_PORT if chance is None else chance.randint(FIRST_PORT, LAST_PORT)
+    for port in (*range(start, LAST_PORT + 1), *range(FIRST_PORT, start)):
         if port not in taken and is_free_port(port):
             chosen.append(port)
             if len(chosen) == count:
@@ -165,19 +165,6 @@ def is_free_port(port: int) -> bool:
     return all(_binds(*where, port) for where in _ADDRESSES)
 
 
-_ADDRESSES = (
-    (socket.AF_INET, "0.0.0.0"),
-    (socket.AF_INET, "127.0.0.1"),
-    (socket.AF_INET6, "::"),
-)
-
-
-def _from_anywhere(chance: random.Random | None) -> Iterator[int]:
-    start = FIRST_PORT if chance is None else chance.randint(FIRST_PORT, LAST_PORT)
-    yield from range(start, LAST_PORT + 1)
-    yield from range(FIRST_PORT, start)
-
-
 def _binds(family: socket.AddressFamily, host: str, port: int) -> bool:
     try:
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -191,9 +178,5 @@ def _binds(family: socket.AddressFamily, host: str, port: int) -> bool:
         try:
             listener.bind((host, port))
         except OSError as error:
-            return family == socket.AF_INET6 and not _is_in_use(error)
+            return family == socket.AF_INET6 and error.errno != errno.EADDRINUSE
     return True
-
-
-def _is_in_use(error: OSError) -> bool:
-    return error.errno == errno.EADDRINUSE

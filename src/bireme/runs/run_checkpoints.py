@@ -72,16 +72,16 @@ def listed(place: str, *, verified: bool = False) -> tuple[Checkpoint, ...]:
         raise errors.Unreachable(f"the checkpoints in {place} cannot be read: {error}") from error
     return tuple(
         Checkpoint(
-            one.step,
-            one.name,
-            one.when,
-            one.size,
-            {_shown(name): value for name, value in one.metrics.items()},
-            one.world_size,
-            one.is_good,
-            _shown(one.why_not),
+            checkpoint.step,
+            checkpoint.name,
+            checkpoint.when,
+            checkpoint.size,
+            {_shown(name): value for name, value in checkpoint.metrics.items()},
+            checkpoint.world_size,
+            checkpoint.is_good,
+            _shown(checkpoint.why_not),
         )
-        for one in found
+        for checkpoint in found
     )
 
 

@@ -1,4 +1,4 @@
-"""What is written down about a run, beside its status."""
+"""The values that are written into a run directory, beside its status."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ from bireme.runs.journal import Journal
 from bireme.runs.ledger import Grant, Ledger
 from bireme.runs.replica_journal import Entry
 from bireme.runs.run_files import RunId
-from tests.simulation.bodies import CODES, HANGING
 from tests.simulation.local.profiles import Profile
 from tests.simulation.operator.loop import START
 from tests.simulation.rules import need
+from tests.simulation.simulated_replica import CODES, HANGING
 
 
 class Killed(KeyboardInterrupt):

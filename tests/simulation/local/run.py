@@ -35,13 +35,13 @@ from bireme.runs.run_files import Machine as MachineId
 from bireme.runs.storage.disk_room import DiskRoom
 from tests.simulation import jobs, rules
 from tests.simulation.audit import Auditor
-from tests.simulation.bodies import Body
 from tests.simulation.local import machine as machines
 from tests.simulation.local import profiles
 from tests.simulation.local.machine import Killed, Machine, SimulatedLedger, SimulatedRun
 from tests.simulation.local.profiles import Mishap, Profile
 from tests.simulation.operator.loop import VirtualLoop
 from tests.simulation.rules import Ledger, need
+from tests.simulation.simulated_replica import Body
 
 PATIENCE = 4000.0
 """Seconds after the chaos in which every run must be at rest."""

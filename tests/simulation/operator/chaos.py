@@ -8,7 +8,7 @@ from random import Random
 
 from bireme.backends.kubernetes.objects.labels import ATTEMPT
 from tests.simulation.operator import manifests
-from tests.simulation.operator.bodies import Body
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.kubelet import Kubelet
 from tests.simulation.operator.network import Network
 from tests.simulation.operator.nodes import Nodes
@@ -16,7 +16,7 @@ from tests.simulation.operator.operators import Operators
 from tests.simulation.operator.profiles import Leaders, Misfortune, Profile
 from tests.simulation.operator.rules import PLURALS, Rules
 from tests.simulation.operator.server import PODS, Refused, Server, Told, Tree, key_of, owner_of
-from tests.simulation.operator.story import Story
+from tests.simulation.operator.simulated_pod import Body
 
 DEPENDENTS = (
     PODS,

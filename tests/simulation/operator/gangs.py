@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 
 from bireme.backends.kubernetes.objects import pod_groups
-from tests.simulation.operator.bodies import Body
 from tests.simulation.operator.server import PODS, Server, Told, Tree, owner_of
+from tests.simulation.operator.simulated_pod import Body
 
 GROUPS = pod_groups.PLURAL
 PLUGINS = "scheduler-plugins-scheduler"

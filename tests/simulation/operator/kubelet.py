@@ -9,12 +9,12 @@ from random import Random
 from bireme.backends.kubernetes.objects.job_status import timestamp
 from bireme.backends.kubernetes.observe.pod_diagnosis import NO_TRACE
 from bireme.core.restarts import backoff
-from tests.simulation.operator.bodies import EVICTED, Body
 from tests.simulation.operator.gangs import GangScheduler
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.nodes import Nodes
 from tests.simulation.operator.profiles import Profile
 from tests.simulation.operator.server import PODS, Refused, Server, Told, is_deleting
-from tests.simulation.operator.story import Story
+from tests.simulation.operator.simulated_pod import EVICTED, Body
 
 CODES = (1, 2, 127, 134, 137, 139, 143, 255)
 """Exit codes of programs that crash."""

@@ -19,9 +19,9 @@ from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, User
 from bireme.backends.kubernetes.client.paths import target
 from bireme.backends.kubernetes.client.transport import Request, Wire
 from tests.simulation.operator.answering import Front
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.profiles import Profile
 from tests.simulation.operator.server import Refused, Server
-from tests.simulation.operator.story import Story
 from tests.simulation.operator.watches import Watches
 
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.server import NODES, Server
-from tests.simulation.operator.story import Story
 
 
 class Nodes:

@@ -12,8 +12,8 @@ from bireme.backends.kubernetes.client.api import ApiError
 from bireme.operator.controller import Controller, Scope
 from bireme.operator.leader_election import Leadership, LostLead
 from bireme.operator.metrics import Metrics
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.network import Client, Line, Network
-from tests.simulation.operator.story import Story
 
 
 class Operator:

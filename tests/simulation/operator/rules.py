@@ -21,12 +21,12 @@ from bireme.model.status import Status
 from bireme.operator.controller import KINDS
 from tests.simulation import rules
 from tests.simulation.operator.answering import Guard
-from tests.simulation.operator.bodies import Body
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.kubelet import FINAL, Kubelet
 from tests.simulation.operator.nodes import Nodes
 from tests.simulation.operator.operators import Operators
 from tests.simulation.operator.server import PODS, Server, Tree, key_of, owner_of
-from tests.simulation.operator.story import Story
+from tests.simulation.operator.simulated_pod import Body
 from tests.simulation.operator.watches import LONGEST_STALL
 from tests.simulation.rules import Ledger, Violation, need
 

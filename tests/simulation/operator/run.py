@@ -16,6 +16,7 @@ from bireme.model.status import Status
 from tests.simulation.operator import profiles
 from tests.simulation.operator.answering import Front
 from tests.simulation.operator.chaos import Chaos, Cluster
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.kubelet import Kubelet
 from tests.simulation.operator.loop import VirtualLoop
 from tests.simulation.operator.network import Network
@@ -24,7 +25,6 @@ from tests.simulation.operator.operators import Operators
 from tests.simulation.operator.profiles import Leaders, Profile
 from tests.simulation.operator.rules import Rules
 from tests.simulation.operator.server import Server
-from tests.simulation.operator.story import Story
 from tests.simulation.operator.traffic import Traffic
 
 PATIENCE = 3000.0

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from bireme.model.status import Phase
 from tests.simulation.operator.manifests import NAMESPACE
+from tests.simulation.operator.scripted_cluster import JOBS, MPI_JOBS, WELL, Stage, play
 from tests.simulation.operator.server import PODS, key_of
-from tests.simulation.operator.stage import JOBS, MPI_JOBS, WELL, Stage, play
 
 
 def test_a_job_that_is_deleted_while_its_pods_are_made_fails_no_step() -> None:

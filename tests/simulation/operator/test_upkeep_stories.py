@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from bireme.model.status import ConditionType, Phase
 from tests.simulation.operator.gangs import GROUPS, PLUGINS
 from tests.simulation.operator.manifests import NAMESPACE
+from tests.simulation.operator.scripted_cluster import JOBS, WELL, Stage, play
 from tests.simulation.operator.server import PODS
-from tests.simulation.operator.stage import JOBS, WELL, Stage, play
 
 SCALERS = "horizontalpodautoscalers"
 

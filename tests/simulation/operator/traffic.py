@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.network import Network
 from tests.simulation.operator.operators import Operators
 from tests.simulation.operator.server import Server, Told
-from tests.simulation.operator.story import Story
 
 MINUTE = 60.0
 FREE = 20

@@ -220,13 +220,13 @@ class OwnLoader(DataLoader):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("data", "place", "words"),
     [
-        (loader(Numbers(6), sampler=Own()), Place(), "the sampler Own has an order of its own.*shuffle=True"),
-        (loader(Numbers(6), 1, batch_sampler=[[1, 2]]), Place(), "the batch_sampler list has an order"),
+        (loader(Numbers(6), sampler=Own()), Place(), "the sampler Own has its own order.*shuffle=True"),
+        (loader(Numbers(6), 1, batch_sampler=[[1, 2]]), Place(), "the batch_sampler list has its own order"),
         (loader(Numbers(6), sampler=WeightedRandomSampler([1] * 6, 6)), Place(), "WeightedRandomSampler"),
         (loader(Numbers(6), sampler=RandomSampler(range(6), True)), Place(), "the sampler RandomSampler"),
         (loader(Numbers(6), sampler=RandomSampler(range(5))), Place(), "the sampler RandomSampler"),
         (loader(Numbers(3)), Place(0, 4), "4 ranks and 3 samples"),
-        (OwnLoader(Numbers(3)), Place(), "OwnLoader reads in a way of its own"),
+        (OwnLoader(Numbers(3)), Place(), "OwnLoader reads in its own way"),
     ],
 )
 def test_what_cannot_be_shared_out_is_refused_before_the_loop(data: Loader, place: Place, words: str) -> None:
@@ -297,7 +297,7 @@ def test_a_state_of_its_own_does_not_fit_another_number_of_ranks() -> None:
     steps = steps_of(loader(Numbers(10), sampler=Backwards(10)), Place(0, 2))
     walked(steps, 1)
 
-    with pytest.raises(Complaint, match="holds for 2 ranks; now there are 3"):
+    with pytest.raises(Complaint, match="is valid for 2 ranks; now there are 3"):
         steps_of(loader(Numbers(10), sampler=Backwards(10)), Place(0, 3), steps.position)
     with pytest.raises(Complaint, match="a loader that kept its own position"):
         steps_of(loader(Numbers(10)), Place(0, 2), steps.position)

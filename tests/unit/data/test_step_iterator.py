@@ -182,8 +182,8 @@ def test_a_stream_of_hugging_face_is_shared_out() -> None:
 @pytest.mark.parametrize(
     ("world", "here", "words"),
     [
-        (3, Position(0, 4, None, {"at": 4}, 2), "holds for 2 ranks; now there are 3; start 2 workers"),
-        (2, Position(0, 4), "the checkpoint does not know it"),
+        (3, Position(0, 4, None, {"at": 4}, 2), "is valid for 2 ranks; now there are 3; start 2 workers"),
+        (2, Position(0, 4), "the checkpoint does not have it"),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused(world: int, here: Position, words: str) -> None:
@@ -199,7 +199,7 @@ def test_empty_data_is_refused(data: Any) -> None:
 
 @pytest.mark.parametrize("data", [3, {"a": 1}, "text", None])
 def test_what_is_no_data_is_refused(data: Any) -> None:
-    with pytest.raises(Complaint, match=f"{type(data).__name__} is no data"):
+    with pytest.raises(Complaint, match=f"{type(data).__name__} is not data"):
         steps_of(data)
 
 

@@ -73,7 +73,7 @@ def test_what_somebody_else_made_is_refused_before_the_definitions_are_applied(w
         async for _ in installing.install(api, installing.InstallRequest(OperatorSettings("bireme"))):
             pass
 
-    with pytest.raises(errors.BadInput, match="somebody else has made"):
+    with pytest.raises(errors.BadInput, match="exists and is not managed by Bireme"):
         asked(server, install)
 
     assert not [one for one in server.asked if not one.startswith("GET")]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bireme.runtime.records.record_format import Histogram, Image
-from tests.unit.records.making import Bench
+from tests.unit.records.recorder_fixtures import Bench
 
 pytestmark = pytest.mark.frameworks
 

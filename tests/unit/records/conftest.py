@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.records.making import Bench
+from tests.unit.records.recorder_fixtures import Bench
 
 
 @pytest.fixture

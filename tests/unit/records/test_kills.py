@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bireme.runtime.records import record_reader
-from tests.unit.records.making import Bench, losses
+from tests.unit.records.recorder_fixtures import Bench, losses
 
 ROUNDS = int(os.environ.get("BIREME_SOAK_ROUNDS", "20"))
 WRITER = """

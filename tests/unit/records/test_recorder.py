@@ -15,7 +15,7 @@ from bireme.runtime.records import record_format, record_reader
 from bireme.runtime.records.record_file import RecordFile
 from bireme.runtime.records.record_format import Histogram, Image, Params, Text
 from bireme.runtime.records.recorder import RETRY_AFTER
-from tests.unit.records.making import Bench
+from tests.unit.records.recorder_fixtures import Bench
 
 
 def test_scalars_are_there_as_soon_as_they_are_reported(bench: Bench) -> None:

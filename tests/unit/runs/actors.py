@@ -1,4 +1,4 @@
-"""What do the other processes of these tests do: one verb each, named by the first argument."""
+"""The other processes of these tests: one verb each, named by the first argument."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bireme.runs.logs.log_writer import (
     LogWriter,
 )
 from bireme.runs.run_files import Desired, RunId, parse_run
-from tests.unit.runs.making import gang, make_run
+from tests.unit.runs.run_fixtures import gang, make_run
 
 
 def hold(home: str, name: str) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.runs import making
+from tests.unit.runs import run_fixtures
 
 
 @pytest.fixture(autouse=True)
 def _no_child_outlives_its_test() -> Iterator[None]:
     yield
-    making.kill_all()
+    run_fixtures.kill_all()

@@ -21,7 +21,7 @@ from bireme.model.status import ConditionType, Phase, Status
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
 from bireme.runs.run_files import Desired, Machine, RecordedEvent, RunId, parse_run
-from tests.unit.runs.making import (
+from tests.unit.runs.run_fixtures import (
     actor,
     context,
     desired,

@@ -26,7 +26,7 @@ from bireme.runs.storage.database import place
 from bireme.runtime.records import record_reader
 from bireme.sdk.cluster.clusters import FILE, Book
 from bireme.sdk.local import run_views
-from tests.unit.runs.making import gang, make_run
+from tests.unit.runs.run_fixtures import gang, make_run
 
 RUN_FILES = ("status.json", "job.json", "context.json", "seen.json", "journal.jsonl", "events.jsonl")
 LIMIT = pytest.mark.timeout(60)

@@ -23,7 +23,18 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.ledger import TICKET_GRACE, Grant, Ledger
 from bireme.runs.run_files import RunId
 from bireme.runs.storage.locks import FileLock
-from tests.unit.runs.making import actor, ended, eventually, finish, forked, gang, kill, make_run, said, tell
+from tests.unit.runs.run_fixtures import (
+    actor,
+    ended,
+    eventually,
+    finish,
+    forked,
+    gang,
+    kill,
+    make_run,
+    said,
+    tell,
+)
 
 GPU = "nvidia.com/gpu"
 FOUR = Capacity(cpu=4000, memory=8 * 1024**3, devices={GPU: ("0", "1")})

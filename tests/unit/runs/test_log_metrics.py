@@ -17,7 +17,7 @@ from bireme.runs.logs.log_writer import (
     LogWriter,
 )
 from bireme.runs.metrics.metric_reader import RunMetrics
-from tests.unit.runs.making import context, desired
+from tests.unit.runs.run_fixtures import context, desired
 
 
 def _run(home: Path, patterns: str) -> RunDirectory:

@@ -15,7 +15,7 @@ from bireme.runs.logs.log_writer import (
     LogSettings,
     LogWriter,
 )
-from tests.unit.runs.making import actor, finish
+from tests.unit.runs.run_fixtures import actor, finish
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 SMALL = LogSettings(rotate_at=2000, keep=100)

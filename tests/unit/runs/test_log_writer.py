@@ -25,7 +25,7 @@ from bireme.runs.logs.log_writer import (
     LogSettings,
     LogWriter,
 )
-from tests.unit.runs.making import forked
+from tests.unit.runs.run_fixtures import forked
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 

@@ -9,7 +9,7 @@ import pytest
 
 from bireme.runtime.checkpoints import manager
 from bireme.runtime.script.run import Run
-from tests.unit.script.opening import opened
+from tests.unit.script.script_fixtures import opened
 from tests.unit.script.test_gangs import gang
 
 torch: Any = pytest.importorskip("torch")

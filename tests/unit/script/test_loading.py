@@ -10,7 +10,7 @@ import pytest
 
 import bireme
 from bireme.runtime.script.complaints import Complaint
-from tests.unit.script.opening import opened
+from tests.unit.script.script_fixtures import opened
 from tests.unit.script.test_gangs import gang
 
 torch: Any = pytest.importorskip("torch")

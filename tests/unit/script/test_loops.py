@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from bireme.runtime.script.run import Run
-from tests.unit.script.opening import opened
+from tests.unit.script.script_fixtures import opened
 
 
 def test_a_loop_over_a_shard_goes_on_where_it_was_and_an_evaluation_does_not(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from bireme.runtime.script.rank_env import RankEnv
 from bireme.runtime.script.run import LEFT, Run
 from bireme.runtime.script.run_settings import RunSettings, origin
 from bireme.runtime.script.startup import run_folder
-from tests.unit.script.opening import opened, steps_in
+from tests.unit.script.script_fixtures import opened, steps_in
 
 
 def test_what_was_reported_can_be_read_by_others_at_once(tmp_path: Path) -> None:

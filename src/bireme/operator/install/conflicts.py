@@ -45,7 +45,7 @@ def refuse_foreign(definitions: dict[Kind, Object]) -> None:
     foreign = [crds.name(kind) for kind, one in definitions.items() if not is_ours(one)]
     if foreign:
         raise errors.BadInput(
-            f"somebody else has defined {', '.join(foreign)}; no operator of theirs runs",
+            f"{', '.join(foreign)} exist and are not managed by Bireme; no operator for them runs",
             hint="to take the definitions over, jobs included: bireme install --adopt",
         )
 

@@ -193,7 +193,7 @@ async def _apply(api: Api, wanted: Object, wish: InstallRequest) -> Done:
         if error.status != 409:
             raise
         raise errors.BadInput(
-            f"somebody else has set fields of {wanted['kind']} {_name(wanted)} otherwise: {error.message}",
+            f"another manager has set fields of {wanted['kind']} {_name(wanted)}: {error.message}",
             hint="to take them over: bireme install --adopt",
         ) from error
     if before is None:
@@ -205,7 +205,7 @@ async def _apply(api: Api, wanted: Object, wish: InstallRequest) -> Done:
 def _refuse_foreign(wanted: Object, there: Object | None) -> None:
     if there is not None and not conflicts.is_ours(there):
         raise errors.BadInput(
-            f"somebody else has made {wanted['kind']} {_name(wanted)}",
+            f"{wanted['kind']} {_name(wanted)} exists and is not managed by Bireme",
             hint="delete it, or take it over: bireme install --adopt",
         )
 

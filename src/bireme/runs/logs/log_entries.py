@@ -41,20 +41,24 @@ class LogEntry(Struct, frozen=True):
     time: float
     stream: str
     whole: bool
-    """It ends a line of the program; else the next entry of the stream goes on with it."""
+    """It ends a line of the program; else the next entry of the stream continues it."""
     text: bytes
 
 
 def encode_entry(entry: LogEntry) -> bytes:
-    tag = b"F" if entry.whole else b"P"
-    return b"%b %b %b %b\n" % (_stamp(entry.time), entry.stream.encode(), tag, entry.text)
+    seconds, rest = divmod(round(entry.time * 1_000_000), 1_000_000)
+    stamp = b"%b.%06d000Z" % (_second(seconds), rest)
+    return b"%b %b %b %b\n" % (stamp, entry.stream.encode(), b"F" if entry.whole else b"P", entry.text)
 
 
 def parse_entry(line: bytes) -> LogEntry | None:
     """Returns None for what is no entry, such as a line that a killed writer tore."""
     try:
         stamp, stream, tag, text = line.split(b" ", 3)
-        return LogEntry(_time(stamp), _STREAMS[stream], tag == b"F", text)
+        fraction = float(stamp[19:-1])
+        if not 0.0 <= fraction < 1.0:  # nor is it NaN
+            return None
+        return LogEntry(_epoch(stamp[:19]) + fraction, _STREAMS[stream], tag == b"F", text)
     except (ValueError, KeyError):
         return None
 
@@ -113,7 +117,9 @@ class DroppedLines:
             # Only its end-of-line did not fit, and the next entry begins with that.
             if end - 1 <= written:
                 continue
-            stream, tag, text = _parts(entry)
+            # What is no entry counts as a line: to count must never fail.
+            words = entry.split(b" ", 3)
+            stream, tag, text = (words[1], words[2], words[3]) if len(words) == 4 else (b"", b"F", entry)
             self.size += len(text)
             if tag == b"F":
                 self.lines += 1
@@ -141,18 +147,8 @@ class DroppedLines:
         were = "was" if count == 1 else "were"
         full = isinstance(self.error, errors.DiskFull)
         what = "the disk was full" if full else "the log could not be written"
-        return (
-            f"bireme: {lines} ({_size(self.size)}) {were} dropped here: {what} for {self._lasted(now):.0f} s"
-        )
-
-    def _lasted(self, now: float) -> float:
-        return max(1.0, now - self._since)
-
-
-def _parts(entry: bytes) -> tuple[bytes, bytes, bytes]:
-    """Stream, tag and text; what is no entry is the text of a line, for a count must never fail."""
-    words = entry.split(b" ", 3)
-    return (words[1], words[2], words[3]) if len(words) == 4 else (b"", b"F", entry)
+        seconds = max(1.0, now - self._since)
+        return f"bireme: {lines} ({_size(self.size)}) {were} dropped here: {what} for {seconds:.0f} s"
 
 
 def _size(count: int) -> str:
@@ -161,21 +157,9 @@ def _size(count: int) -> str:
     return f"{count / 1000:.1f} KB" if count >= 1000 else f"{count} bytes"
 
 
-def _stamp(now: float) -> bytes:
-    seconds, rest = divmod(round(now * 1_000_000), 1_000_000)
-    return b"%b.%06d000Z" % (_second(seconds), rest)
-
-
 @lru_cache(maxsize=16)
 def _second(seconds: int) -> bytes:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode()
-
-
-def _time(stamp: bytes) -> float:
-    fraction = float(stamp[19:-1])
-    if not 0.0 <= fraction < 1.0:  # nor is it NaN
-        raise ValueError("it is no fraction of a second")
-    return _epoch(stamp[:19]) + fraction
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Which numbers did the replicas print: their logs, read through the patterns of the manifest."""
+"""Finds numbers in what replicas print: by the patterns of the manifest, and in the lines that ranks echo."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Picker:
         """The numbers in a line, as records."""
         found: dict[int, dict[str, float]] = {}
         source = MetricSource(line.replica.removeprefix(f"{self._job}-"))
-        for one in metric_patterns.picked(self._patterns, line.text):
+        for number in metric_patterns.picked(self._patterns, line.text):
             # A pattern may take the name itself from the line.
-            if not log_echo.is_name(one.name) or not self._room.takes(source, {one.name}):
+            if not log_echo.is_name(number.name) or not self._room.takes(source, {number.name}):
                 continue
-            key = (line.replica, one.name)
-            step = self._counts.get(key, 0) if one.step is None else one.step
+            key = (line.replica, number.name)
+            step = self._counts.get(key, 0) if number.step is None else number.step
             self._counts[key] = min(step + 1, _LAST_STEP)
-            found.setdefault(step, {})[one.name] = one.value
+            found.setdefault(step, {})[number.name] = number.value
         life = _life(line, starts)
         return [Reported(source, life, Scalars(step, line.time, values)) for step, values in found.items()]
 
@@ -73,7 +73,7 @@ class PickedNumbers:
             lines += self._follower.poll()
         if lines:
             self._starts = _starts(self._run)
-        return [one for line in lines for one in self._picker.reported(line, self._starts)]
+        return [reported for line in lines for reported in self._picker.reported(line, self._starts)]
 
 
 def feeds(run: RunDirectory) -> tuple[Feed, ...]:
@@ -145,7 +145,11 @@ class EchoedRecords:
             MetricSource(f"{who.role}-{who.rank}") if who.role else MetricSource(f"rank-{who.rank}", who.rank)
         )
         life = (who.attempt, who.start)
-        return [Reported(source, life, one) for one in records if self._room.takes(source, _names_of(one))]
+        return [
+            Reported(source, life, record)
+            for record in records
+            if self._room.takes(source, _names_of(record))
+        ]
 
 
 def _names_of(record: Record) -> set[str]:

@@ -1,4 +1,4 @@
-"""What did the replicas print: all of it, the end of it, or as it comes."""
+"""Reads what the replicas printed: all of it, the end of it, or as it comes."""
 
 from __future__ import annotations
 
@@ -107,27 +107,27 @@ class LogFollower:
         self.close()
 
     def _poll(self) -> list[LogLine]:
-        for replica in self._replicas():
-            # Listed before it is read: who sees the next file here has the whole of the one before.
+        replicas: list[str] = []
+        if self._choice.replica is not None:
+            replicas = [self._choice.replica]
+        else:
+            with files.explained(self._logs), suppress(FileNotFoundError):
+                replicas = sorted(os.listdir(self._logs))
+        for replica in replicas:
+            # Listed before it is read: a file is never written to once the next one exists, so a reader that
+            # sees the next one here gets the whole of the one before.
             with files.explained(self._logs / replica):
                 for container, numbers in segments(self._logs / replica).items():
                     if self._choice.container in (None, container):
                         self._source(replica, container, numbers).fill(numbers)
         sources = self._sources.values()
         # Lines later than where another file was read to have to wait, or they would overtake its lines.
-        horizon = min((one.latest for one in sources if one.more), default=float("inf"))
-        merged = heapq.merge(*(one.take(horizon) for one in sources), key=lambda pair: pair[0])
+        horizon = min((source.latest for source in sources if source.more), default=float("inf"))
+        merged = heapq.merge(*(source.take(horizon) for source in sources), key=lambda pair: pair[0])
         since = self._choice.since
         lines = [line for _, line in merged if since is None or line.time >= since]
-        self.behind = any(one.more or one.ready for one in sources)
+        self.behind = any(source.more or source.ready for source in sources)
         return lines
-
-    def _replicas(self) -> list[str]:
-        if self._choice.replica is not None:
-            return [self._choice.replica]
-        with files.explained(self._logs), suppress(FileNotFoundError):
-            return sorted(os.listdir(self._logs))
-        return []
 
     def _source(self, replica: str, container: str, numbers: list[int]) -> _Source:
         source = self._sources.get((replica, container))
@@ -171,7 +171,7 @@ class _Source:
                 self._offset += len(data)
                 self._parse(data)
             else:
-                self.more = self._open_next(numbers)
+                self.more = any(self._open(number) for number in numbers if number > self._number)
 
     def take(self, horizon: float) -> Iterator[tuple[float, LogLine]]:
         while self.ready and self.ready[0][0] <= horizon:
@@ -203,9 +203,6 @@ class _Source:
             os.close(self._fd)
             self._fd = None
 
-    def _open_next(self, numbers: list[int]) -> bool:
-        return any(self._open(number) for number in numbers if number > self._number)
-
     def _open(self, number: int) -> bool:
         try:
             fd = files.opened(segment_path(self.folder, self.container, number))
@@ -225,17 +222,16 @@ class _Source:
         self._rest = rest[-_LONGEST:]
         for line in lines:
             entry = parse_entry(line)
-            if entry is not None:
-                self._take_in(entry)
-
-    def _take_in(self, entry: LogEntry) -> None:
-        before = self._pieces.pop(entry.stream, b"")
-        text = before + entry.text if before else entry.text
-        if not entry.whole and len(text) < _LONGEST:
-            self._pieces[entry.stream] = text
-            return
-        self.latest = max(self.latest, entry.time)
-        self.ready.append((self.latest, _line(self, entry, text)))
+            if entry is None:
+                continue
+            before = self._pieces.pop(entry.stream, b"")
+            text = before + entry.text if before else entry.text
+            if not entry.whole and len(text) < _LONGEST:
+                self._pieces[entry.stream] = text
+                continue
+            # Clocks are set back: for the merge of all files, a line is never older than the one before it.
+            self.latest = max(self.latest, entry.time)
+            self.ready.append((self.latest, _line(self, entry, text)))
 
 
 def _line(source: _Source, entry: LogEntry, text: bytes) -> LogLine:

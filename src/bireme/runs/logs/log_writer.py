@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,7 +55,10 @@ class LogWriter:
 
     def __init__(self, logs: Path, replica: str, container: str, settings: LogSettings | None = None) -> None:
         self._settings = settings or LogSettings()
-        self._rotate_at = min(self._settings.rotate_at, _largest_file())
+        # `ulimit -f` limits how large a file may become: past it, nothing more could be written.
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        largest = sys.maxsize if limit == resource.RLIM_INFINITY else limit
+        self._rotate_at = min(self._settings.rotate_at, largest)
         self._folder = logs / replica
         self._container = container
         with files.explained(self._folder):
@@ -69,7 +72,7 @@ class LogWriter:
         self._dropping: DroppedLines | None = None
         self.dropped = 0
         """Lines that are missing, and of which a line in the log says so."""
-        self._carry_on()
+        self._end_left_lines()
 
     @property
     def lack(self) -> errors.BiremeError | None:
@@ -101,7 +104,12 @@ class LogWriter:
         if self._due - self._settings.live_every <= now < self._due:
             return self._due
         self._due = None
-        self._show(now)
+        states = [line.state(now) for line in self._lines.values() if line.text]
+        # On a full disk the state is not shown; what has ended is what must not be lost silently.
+        with suppress(errors.BiremeError):
+            data = b"".join(map(encode_entry, states))
+            files.replace_quickly(live_path(self._folder, self._container), data)
+            self._shown = True
         return None
 
     def close(self, now: float) -> None:
@@ -153,7 +161,14 @@ class LogWriter:
     def _make_way(self, out: bytes) -> None:
         """Begins a new file where this one would become too large."""
         if self._size and self._size + len(out) > self._rotate_at:
-            self._rotate()
+            self._file.close()
+            self._numbers.append(self._numbers[-1] + 1)
+            # The oldest go before the new one is made: on a full disk that makes the room it needs.
+            while len(self._numbers) > self._settings.keep + 1:
+                with suppress(OSError):
+                    segment_path(self._folder, self._container, self._numbers.pop(0)).unlink()
+            self._file = files.Appender(segment_path(self._folder, self._container, self._numbers[-1]))
+            self._size = 0
 
     def _append(self, out: bytes, now: float) -> int:
         """Appends what fits; what does not makes the writer drop output until it recovers."""
@@ -170,44 +185,28 @@ class LogWriter:
             self._dropping = DroppedLines(error, now)
         return written
 
-    def _rotate(self) -> None:
-        self._file.close()
-        self._numbers.append(self._numbers[-1] + 1)
-        while len(self._numbers) > self._settings.keep + 1:
-            with suppress(OSError):
-                segment_path(self._folder, self._container, self._numbers.pop(0)).unlink()
-        self._file = files.Appender(segment_path(self._folder, self._container, self._numbers[-1]))
-        self._size = 0
-
-    def _show(self, now: float) -> None:
-        states = [line.state(now) for line in self._lines.values() if line.text]
-        data = b"".join(map(encode_entry, states))
-        # On a full disk the state is not seen; what has ended is what must not be lost silently.
-        with suppress(errors.BiremeError):
-            files.replace_quickly(live_path(self._folder, self._container), data)
-            self._shown = True
-
     def _unshow(self) -> None:
         with suppress(OSError):
             live_path(self._folder, self._container).unlink()
         self._shown = False
 
-    def _carry_on(self) -> None:
+    def _end_left_lines(self) -> None:
         """Ends the lines that a killed writer left unfinished."""
         live = live_path(self._folder, self._container)
         files.sweep(live)
-        unfinished = {entry.stream: entry for entry in self._left_open()}
+        # The last entry of a stream in the file, if it is a piece: the rest of its line never came.
+        last = {entry.stream: entry for entry in _last_entries(self._file.path, self._size)}
+        unfinished = {
+            stream: LogEntry(entry.time, stream, True, b"")
+            for stream, entry in last.items()
+            if not entry.whole
+        }
+        # The live file knows more of such a line than its pieces do, so it comes second.
         unfinished |= {entry.stream: entry for entry in read_live(live)}
         if unfinished:
-            ends = [LogEntry(one.time, one.stream, True, one.text) for one in unfinished.values()]
-            self._write(b"".join(map(encode_entry, ends)), max(one.time for one in ends))
+            ends = [LogEntry(entry.time, entry.stream, True, entry.text) for entry in unfinished.values()]
+            self._write(b"".join(map(encode_entry, ends)), max(entry.time for entry in ends))
         self._unshow()
-
-    def _left_open(self) -> Iterable[LogEntry]:
-        last: dict[str, LogEntry] = {}
-        for entry in _last_entries(self._file.path, self._size):
-            last[entry.stream] = entry
-        return [LogEntry(one.time, one.stream, True, b"") for one in last.values() if not one.whole]
 
 
 class _Line:
@@ -252,12 +251,6 @@ class _Line:
         starts = range(0, len(text), self._piece)
         cuts = [LogEntry(now, self._stream, False, text[start : start + self._piece]) for start in starts]
         return b"".join(map(encode_entry, cuts))
-
-
-def _largest_file() -> int:
-    """How large `ulimit -f` lets a file become."""
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 def _last_entries(path: Path, size: int) -> Iterator[LogEntry]:

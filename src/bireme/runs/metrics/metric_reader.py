@@ -1,6 +1,6 @@
-"""What did a run report: the records of all its ranks and attempts, without what a later attempt repeated.
+"""Reads what a run reported: the records of all its ranks and attempts, without what was repeated later.
 
-A rank that was started again goes on from a checkpoint, and reports steps that it had reported before. What
+A rank that was restarted resumes from a checkpoint, and reports steps that it had reported before. What
 counts is what was reported last: from the first step of a later attempt on, earlier ones are superseded. This
 is so for each name by itself, because one may be counted in batches and another in epochs.
 """
@@ -94,9 +94,19 @@ class RunMetrics:
 
     def refresh(self) -> bool:
         """Returns whether there was something new."""
-        new = [one for feed in self._feeds for one in feed.poll()]
-        for one in new:
-            self._take_in(one)
+        new = [reported for feed in self._feeds for reported in feed.poll()]
+        for reported in new:
+            match reported.record:
+                case Scalars(step=step, time=time, values=values):
+                    for name, value in values.items():
+                        by_life = self._columns.setdefault(name, {}).setdefault(reported.source, {})
+                        by_life.setdefault(reported.life, _Columns()).append(step, time, value)
+                case Histogram() | Image() | Text():
+                    self._others.append(reported)
+                case Params(values=given):
+                    self._params.setdefault(reported.source, {}).update(given)
+                case FileOpened():
+                    pass
         return bool(new)
 
     def names(self) -> tuple[str, ...]:
@@ -110,17 +120,24 @@ class RunMetrics:
             (source, life, min(one.steps)) for source, each in by_source.items() for life, one in each.items()
         ]
         ends = _ends(lives)
-        found = (_series(name, source, each, ends) for source, each in sorted(by_source.items()))
-        return tuple(one for one in found if one.steps)
+        found = []
+        for source, each in sorted(by_source.items()):
+            columns = ((ends[source, life], points) for life, points in sorted(each.items()))
+            if points := [point for end, column in columns for point in column.before(end)]:
+                steps, times, values = zip(*points, strict=True)
+                found.append(Series(name, source, steps, times, values))
+        return tuple(found)
 
     def others(self) -> tuple[Reported, ...]:
         """Histograms, images and texts, in the order in which they were read."""
         by_name: dict[str, list[Reported]] = {}
-        for one in self._others:
-            by_name.setdefault(_name(one.record), []).append(one)
+        for reported in self._others:
+            by_name.setdefault(_name(reported.record), []).append(reported)
         ends = {name: _ends(_firsts(each)) for name, each in by_name.items()}
         return tuple(
-            one for one in self._others if _step(one.record) < ends[_name(one.record)][(one.source, one.life)]
+            reported
+            for reported in self._others
+            if _step(reported.record) < ends[_name(reported.record)][(reported.source, reported.life)]
         )
 
     def params(self) -> dict[str, object]:
@@ -130,19 +147,6 @@ class RunMetrics:
             merged |= values
         return merged
 
-    def _take_in(self, one: Reported) -> None:
-        match one.record:
-            case Scalars(step=step, time=time, values=values):
-                for name, value in values.items():
-                    by_life = self._columns.setdefault(name, {}).setdefault(one.source, {})
-                    by_life.setdefault(one.life, _Columns()).append(step, time, value)
-            case Histogram() | Image() | Text():
-                self._others.append(one)
-            case Params(values=given):
-                self._params.setdefault(one.source, {}).update(given)
-            case FileOpened():
-                pass
-
 
 def times(folder: Path, attempt: int, most: int) -> list[float]:
     """When the ranks of an attempt reported last, so many times of each; large files are left out."""
@@ -151,7 +155,9 @@ def times(folder: Path, attempt: int, most: int) -> list[float]:
         with suppress(OSError):
             if file.attempt == attempt and os.stat(file.path).st_size <= _LARGEST:
                 records = RecordReader(file.path, leaves_out_large=True).each()
-                found += deque((one.time for one in records if isinstance(one, Scalars)), maxlen=most)
+                found += deque(
+                    (record.time for record in records if isinstance(record, Scalars)), maxlen=most
+                )
     return found
 
 
@@ -187,18 +193,7 @@ class _Columns:
     def before(self, end: float) -> list[tuple[int, float, float]]:
         """The points up to a step; those that were copied late are put where they belong."""
         points = zip(self.steps, self.times, self.values, strict=True)
-        return sorted((one for one in points if one[0] < end), key=lambda one: one[0])
-
-
-def _series(
-    name: str,
-    source: MetricSource,
-    lives: dict[Incarnation, _Columns],
-    ends: dict[tuple[MetricSource, Incarnation], float],
-) -> Series:
-    points = [point for life, one in sorted(lives.items()) for point in one.before(ends[(source, life)])]
-    steps, times, values = zip(*points, strict=True) if points else ((), (), ())
-    return Series(name, source, steps, times, values)
+        return sorted((point for point in points if point[0] < end), key=lambda point: point[0])
 
 
 def _ends(
@@ -223,8 +218,8 @@ def _ends(
 
 def _firsts(reported: list[Reported]) -> list[tuple[MetricSource, Incarnation, int]]:
     firsts: dict[tuple[MetricSource, Incarnation], int] = {}
-    for one in reported:
-        key, step = (one.source, one.life), _step(one.record)
+    for entry in reported:
+        key, step = (entry.source, entry.life), _step(entry.record)
         firsts[key] = min(step, firsts.get(key, step))
     return [(*key, step) for key, step in firsts.items()]
 

@@ -48,11 +48,11 @@ _ALIKE = 3
 def of(folder: Path) -> Progress | None:
     """How far the run in a directory is; None if no rank reported a number."""
     found = record_reader.files(str(folder / FOLDER))
-    attempts = sorted({one.attempt for one in found}, reverse=True)
+    attempts = sorted({file.attempt for file in found}, reverse=True)
     total: object = None
     for attempt in attempts:
-        for one in [one for one in found if one.attempt == attempt][:_MOST_FILES]:
-            latest = _Latest(one.path)
+        for file in [file for file in found if file.attempt == attempt][:_MOST_FILES]:
+            latest = _Latest(file.path)
             total = latest.total if total is None else total
             if (measured := progress.measured(latest.points, total)) is not None:
                 return measured
@@ -70,9 +70,9 @@ def found_in(lines: Iterable[LogLine], job: Job) -> Progress | None:
     points: dict[str, list[Point]] = {}
     for line in lines:
         by_step: dict[int, dict[str, float]] = {}
-        for one in metric_patterns.picked(patterns, line.text):
-            if one.step is not None:
-                by_step.setdefault(one.step, {})[one.name] = one.value
+        for number in metric_patterns.picked(patterns, line.text):
+            if number.step is not None:
+                by_step.setdefault(number.step, {})[number.name] = number.value
         new = [Point(step, line.time, values) for step, values in by_step.items()]
         points.setdefault(line.replica, []).extend(new)
     return next((progress.measured(each) for _, each in sorted(points.items()) if each), None)
@@ -83,12 +83,14 @@ def echoed(lines: Iterable[str]) -> Progress | None:
     points: dict[tuple[Incarnation, MetricSource], dict[tuple[float, int], Point]] = {}
     total: object = None
     records = EchoedRecords()
-    for one in (one for line in lines for one in records.reported(line)):
-        match one.record:
+    for reported in (reported for line in lines for reported in records.reported(line)):
+        match reported.record:
             case Params(values=given) if progress.TOTAL in given:
                 total = given[progress.TOTAL]
             case Scalars(step=step, time=time, values=values):
-                points.setdefault((one.life, one.source), {})[time, step] = Point(step, time, values)
+                points.setdefault((reported.life, reported.source), {})[time, step] = Point(
+                    step, time, values
+                )
     if not points:
         return None
     newest = max(life for life, _ in points)
@@ -132,7 +134,11 @@ class _Latest:
 
     def _settle(self) -> None:
         decoded = [self._decoder.decode(payload) for payload in self._kept]
-        new = [Point(one.step, one.time, one.values) for one in decoded if isinstance(one, Scalars)]
+        new = [
+            Point(record.step, record.time, record.values)
+            for record in decoded
+            if isinstance(record, Scalars)
+        ]
         self._kept.clear()
         self.points = (self.points + new)[-MOST_POINTS:]
 

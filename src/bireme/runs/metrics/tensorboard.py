@@ -1,10 +1,15 @@
-"""What TensorBoard reads of a run: event files, one folder for each rank, kept current."""
+"""Writes what TensorBoard reads of a run: event files, one folder for each rank, kept current.
+
+The few messages of its protocol that are needed are encoded here by hand: the field numbers are TensorBoard's
+public format, and its own libraries take a second to import. Files are of version 1, in which a step that
+goes back supersedes what its own tags had from there on, and leaves the other tags alone.
+"""
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -53,9 +58,9 @@ class TensorboardWriter:
             return
         new: dict[MetricSource, list[bytes]] = {}
         for feed in self._feeds:
-            for one in feed.poll():
-                if is_folder_name(one.source.name) and (event := encode_event(one.record)):
-                    new.setdefault(one.source, []).append(event)
+            for reported in feed.poll():
+                if is_folder_name(reported.source.name) and (event := encode_event(reported.record)):
+                    new.setdefault(reported.source, []).append(event)
         for source, events in new.items():
             path = self._path(source)
             if path is None:
@@ -105,15 +110,22 @@ def encode_event(record: Record) -> bytes:
     """The event of a record; empty for what TensorBoard has no use for."""
     match record:
         case Scalars(step=step, time=time, values=values):
-            return _event(step, time, (_scalar(name, value) for name, value in values.items()))
+            packed = ((name, struct.pack("<f", _single(value))) for name, value in values.items())
+            return _event(step, time, (_tag(name) + b"\x15" + number for name, number in packed))
         case Histogram():
             return _event(record.step, record.time, [_histogram(record)])
         case Image():
-            return _event(record.step, record.time, [_image(record)])
+            colour = _COLOURS.get(record.png[25] if len(record.png) > 25 else 2, 3)
+            size = _integer(1, record.height) + _integer(2, record.width) + _integer(3, colour)
+            image = _tag(record.name) + _bytes(4, size + _bytes(4, record.png))
+            return _event(record.step, record.time, [image])
         case Text():
             return _event(record.step, record.time, [_text(record.name, record.text)])
         case Params(time=time, values=given):
-            return _event(0, time, [_text("params", _table(given))])
+            # Markdown, which TensorBoard shows as a table.
+            rows = [f"| {_cell(name)} | {_cell(value)} |" for name, value in given.items()]
+            table = "\n".join(["| name | value |", "| --- | --- |", *rows])
+            return _event(0, time, [_text("params", table)])
         case FileOpened():
             return b""
 
@@ -130,10 +142,6 @@ def checksum(data: bytes) -> int:
 def _event(step: int, time: float, values: Iterable[bytes]) -> bytes:
     summary = b"".join(_bytes(1, value) for value in values)
     return _framed(_double(1, time) + _integer(2, step) + _bytes(5, summary)) if summary else b""
-
-
-def _scalar(name: str, value: float) -> bytes:
-    return _tag(name) + b"\x15" + struct.pack("<f", _single(value))
 
 
 def _histogram(record: Histogram) -> bytes:
@@ -153,23 +161,11 @@ def _histogram(record: Histogram) -> bytes:
     return _tag(record.name) + _bytes(5, message)
 
 
-def _image(record: Image) -> bytes:
-    colour = _COLOURS.get(record.png[25] if len(record.png) > 25 else 2, 3)
-    message = _integer(1, record.height) + _integer(2, record.width) + _integer(3, colour)
-    return _tag(record.name) + _bytes(4, message + _bytes(4, record.png))
-
-
 def _text(name: str, text: str) -> bytes:
     plugin = _bytes(1, _bytes(1, b"text"))
     one_entry = _bytes(2, _bytes(2, _integer(1, 1)))
     tensor = _integer(1, _STRING) + one_entry + _bytes(8, _utf8(text))
     return _tag(name) + _bytes(8, tensor) + _bytes(9, plugin)
-
-
-def _table(values: Mapping[str, object]) -> str:
-    """Markdown, which TensorBoard shows as a table."""
-    rows = [f"| {_cell(name)} | {_cell(value)} |" for name, value in values.items()]
-    return "\n".join(["| name | value |", "| --- | --- |", *rows])
 
 
 def _cell(value: object) -> str:

@@ -1,4 +1,4 @@
-"""How is the SQLite file opened, made, and made again when it is lost.
+"""Opens the SQLite file, makes it, and makes it again when it is lost.
 
 All that is in it can be made again from the run directories, so it need not survive a power cut: it is
 written without waiting for the disk, and the first command after a start of the machine makes it anew. Each
@@ -123,10 +123,10 @@ class Database:
 
     @contextmanager
     def _lock(self, how: int) -> Iterator[None]:
-        """Keeps those who use the file apart from the one who replaces it.
+        """Keeps processes that use the file apart from one that replaces it.
 
-        All come through a gate. Who is to replace the file shuts it while waiting for those who are inside:
-        they leave and nobody new comes, so its turn comes however many use the file all the time.
+        All pass a gate. A process that is to replace the file shuts it while it waits for those inside: they
+        leave and no new one enters, so its turn comes however many use the file all the time.
         """
         with ExitStack() as inside:
             with _locked(self.path.with_name(f"{self.path.name}.gate"), how):

@@ -1,7 +1,11 @@
-"""Waits for room on a full disk: what cannot be written now is tried again, ever more rarely.
+"""Space on the disk: a runner waits for it when the disk is full, and keeps some in reserve while it runs.
 
-A runner must not end for lack of room: its ranks would end with it. What it knows stays in memory, what it
-decided is carried out once it is written, and the ranks continue meanwhile.
+A runner must not end for lack of space: its ranks would end with it. What it knows stays in memory, what it
+decided is carried out once it is written, and the ranks continue meanwhile. What cannot be written now is
+tried again, ever more rarely.
+
+The reserve is there so that a run whose own output filled the disk can be stopped: the request has to be
+written down, and what follows from it as well. Otherwise nothing but `kill` could end it.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ LAST_TRIES = 5.0
 PASSING = (errors.DiskFull, errors.NoAccess, errors.Unreachable)
 """What may be over at the next try: a full disk, one that is mounted read-only, one that does not answer.
 
-A file whose folder is gone is none of these: nobody can want that run to go on.
+A file whose folder is gone is none of these: its run was removed on purpose.
 """
 
 Result = TypeVar("Result")
@@ -119,7 +123,7 @@ class DiskRoom:
         return Event(EventType.WARNING, self._reason, text)
 
     async def within(self, seconds: float, write: Callable[[], None]) -> None:
-        """Write, if need be when there is room, and do without if there is none for so long."""
+        """Write, if need be when there is room, and give up if there is none for so long."""
         import asyncio  # here: a command that only submits needs none of it
 
         with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""How is a file written so that a crash at any instant leaves it whole."""
+"""Writes files so that a crash at any instant leaves them whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _serial = itertools.count()
 
 def opened(path: str | Path) -> int:
     """Opens a plain file for reading; raises OSError for anything else, which it never waits for."""
-    # Without O_NONBLOCK a pipe in the place of a file would hold us until somebody writes to it.
+    # Without O_NONBLOCK a pipe under the file's name would block us until something is written to it.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -66,7 +66,7 @@ def replace_quickly(path: Path, data: bytes) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Removes what killed writers of this file left; only for who excludes other writers."""
+    """Removes what killed writers of this file left; the caller must exclude other writers."""
     for leftover in path.parent.glob(f".{path.name}.*.tmp"):
         with suppress(OSError):
             leftover.unlink()
@@ -83,7 +83,7 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turns what the operating system refuses into an error that says whose turn it is."""
+    """Turns an OSError into an error of ours that says what to do."""
     try:
         yield
     except OSError as error:
@@ -116,7 +116,13 @@ class Appender:
         with explained(self.path):
             fd = self._open()
             begin = b"\n" if self._torn else b""
-            written = _write_once(fd, begin + data)
+            try:
+                # One write(2): what is cut off is then the end of the last lines, never a hole between two.
+                written = os.write(fd, begin + data)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                written = 0
             self._torn = 0 < written < len(begin + data) or (self._torn and not written)
             return max(0, written - len(begin))
 
@@ -139,22 +145,9 @@ class Appender:
         if self._fd is None:
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._fd = os.open(self.path, flags, PRIVATE)
-            self._torn = _ends_within_a_line(self._fd)
+            size = os.fstat(self._fd).st_size
+            self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
         return self._fd
-
-
-def _ends_within_a_line(fd: int) -> bool:
-    size = os.fstat(fd).st_size
-    return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-
-
-def _write_once(fd: int, data: bytes) -> int:
-    try:
-        return os.write(fd, data)
-    except OSError as error:
-        if error.errno in _FULL:
-            return 0
-        raise
 
 
 def _replace(path: Path, data: bytes, durable: bool) -> None:
@@ -165,6 +158,7 @@ def _replace(path: Path, data: bytes, durable: bool) -> None:
             left = memoryview(data)
             while left:
                 left = left[os.write(fd, left) :]
+            # Before the rename: after a power cut the name could otherwise stand for an empty file.
             if durable:
                 os.fsync(fd)
         finally:
@@ -204,7 +198,7 @@ _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 def _lasting(path: Path) -> Path:
     """The folder of a file, or what is above a run's that is only being made: it goes when that fails."""
-    new = next((one for one in path.parents if one.name.startswith(".new-")), None)
+    new = next((folder for folder in path.parents if folder.name.startswith(".new-")), None)
     return path.parent if new is None else new.parent.parent
 
 

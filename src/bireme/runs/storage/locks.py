@@ -1,4 +1,4 @@
-"""Who may go on alone: locks that end with the process that holds them, however it ends."""
+"""Locks that end with the process that holds them, however it ends."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ class FileLock:
 
 
 def hold(path: Path) -> FileLock | None:
-    """Takes the lock, or returns None at once if somebody has it.
+    """Takes the lock, or returns None at once if another process has it.
 
-    Who only looks shares the lock for a moment, which is long if the machine is busy: that is waited for.
+    A process that only looks shares the lock for a moment, which is long on a busy machine: that is waited
+    for.
     """
     for _ in range(int(WAIT_LIMIT / _PAUSE)):
         if (fd := _taken(path, fcntl.LOCK_EX)) is not None:
@@ -62,7 +63,7 @@ def hold(path: Path) -> FileLock | None:
 
 
 def is_held(path: Path) -> bool:
-    """Says whether somebody has the lock, this process included."""
+    """Says whether a process has the lock, this one included."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

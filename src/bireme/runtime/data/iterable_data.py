@@ -143,7 +143,7 @@ class StreamReader(Generic[Element]):
         """Where it stands, with the stream's own state if it keeps one."""
         if not self._is_stateful or self._elements is None:
             return self._here
-        # A copy, because the stream may go on changing what it gave.
+        # A copy, because the stream may change later what it returned.
         return replace(self._here, inner=copy.deepcopy(_of(self._stream).state_dict()))
 
     def row(self, world: int, rank: int) -> Row[Element]:
@@ -263,7 +263,7 @@ class StreamSteps(Generic[Element]):
 
 
 def keeps_position(stream: object) -> bool:
-    """Whether a stream can go on from where it says it stands."""
+    """Whether a stream can continue from a position that it reports itself."""
     if type(stream).__module__.startswith("datasets."):
         # Hugging Face's streams forget what was in their shuffle buffer; reading them again forgets nothing.
         return False

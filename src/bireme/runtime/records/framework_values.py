@@ -84,7 +84,15 @@ def number(value: Any) -> float:
     try:
         if isinstance(value, (float, int)):
             return float(value)
-        value = _unwrapped(value)
+        if hasattr(value, "detach"):
+            value = value.detach()  # torch warns about a number that is taken out of a graph
+        elif hasattr(value, "numpy") and not hasattr(value, "item"):
+            value = value.numpy()  # TensorFlow
+        if hasattr(value, "item"):
+            shape = tuple(getattr(value, "shape", ()))
+            if any(size != 1 for size in shape):
+                raise NotANumber(f"it has the shape {list(shape)}; report its mean, or use a histogram")
+            value = value.item()
         if isinstance(value, (str, bytes)) or not (
             hasattr(value, "__float__") or hasattr(value, "__index__")
         ):
@@ -94,20 +102,6 @@ def number(value: Any) -> float:
         raise
     except Exception as error:  # a conversion is the value's own code, and may raise anything
         raise NotANumber(f"this {type(value).__name__} is not a number: {first_line(error)}") from error
-
-
-def _unwrapped(value: Any) -> Any:
-    """Takes the one number out of a tensor or an array."""
-    if hasattr(value, "detach"):
-        value = value.detach()  # torch warns about a number that is taken out of a graph
-    elif hasattr(value, "numpy") and not hasattr(value, "item"):
-        value = value.numpy()  # TensorFlow
-    if not hasattr(value, "item"):
-        return value
-    shape = tuple(getattr(value, "shape", ()))
-    if any(size != 1 for size in shape):
-        raise NotANumber(f"it has the shape {list(shape)}; report its mean, or use a histogram")
-    return value.item()
 
 
 def first_line(error: Exception) -> str:

@@ -92,7 +92,14 @@ def read(echoed: str) -> Optional[Tuple[Reporter, List[Record]]]:
         role = found["role"]
         if role != "" and not (isinstance(role, str) and _ROLE.fullmatch(role)):
             return None
-        return Reporter(rank, attempt, start, str(role)), [*_records(found)]
+        records: List[Record] = []
+        for key, decode in (("points", _scalars), ("texts", _text), ("params", _params)):
+            for fields in _listed(found.get(key, [])):
+                # A record that is out of bounds must not cost the others on its line. OverflowError: an
+                # integer that no float can hold.
+                with contextlib.suppress(ValueError, TypeError, AttributeError, OverflowError):
+                    records.append(decode(*_listed(fields)))
+        return Reporter(rank, attempt, start, str(role)), records
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -119,15 +126,6 @@ def _written(record: Record) -> Iterator[Tuple[str, str]]:
             text = json.dumps([round(record.time, 3), {name: value}], default=str)
             if len(text) < LONGEST_LINE:
                 yield "params", text
-
-
-def _records(found: Any) -> Iterator[Record]:  # Any: what JSON holds
-    for key, read in (("points", _scalars), ("texts", _text), ("params", _params)):
-        for fields in _listed(found.get(key, [])):
-            # A record that is out of bounds must not cost the others on its line. OverflowError: an integer
-            # that no float can hold.
-            with contextlib.suppress(ValueError, TypeError, AttributeError, OverflowError):
-                yield read(*_listed(fields))
 
 
 def _scalars(step: Any, time: Any, values: Any) -> Record:

@@ -28,9 +28,21 @@ def encoded(data: Any) -> Picture:
         return png, width, height
     numpy: Any = sys.modules.get("numpy")
     if hasattr(data, "detach"):
-        pixels, shape = _of_torch(data.detach().to("cpu"))
+        data = data.detach().to("cpu")
+        shape, first = _shape(tuple(data.shape))
+        data = data.permute(1, 2, 0) if first else data
+        if data.is_floating_point():
+            data = (data.float() * 255).round().nan_to_num(0)
+        pixels = bytes(data.clamp(0, 255).int().flatten().tolist())
     elif numpy is not None and hasattr(data, "__array__"):
-        pixels, shape = _of_numpy(numpy, numpy.asarray(data))
+        data = numpy.asarray(data)
+        shape, first = _shape(data.shape)
+        data = data.transpose(1, 2, 0) if first else data
+        if data.dtype.kind == "b":
+            data = data.astype("uint8") * 255
+        elif data.dtype.kind not in "ui":
+            data = numpy.nan_to_num((data.astype("float64") * 255).round())
+        pixels = data.clip(0, 255).astype("uint8").tobytes()
     else:
         pixels, shape = _of_lists(data)
     height, width, channels = shape
@@ -46,24 +58,6 @@ def encoded(data: Any) -> Picture:
 
 def _chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-def _of_torch(data: Any) -> Tuple[bytes, Tuple[int, int, int]]:
-    shape, first = _shape(tuple(data.shape))
-    data = data.permute(1, 2, 0) if first else data
-    if data.is_floating_point():
-        data = (data.float() * 255).round().nan_to_num(0)
-    return bytes(data.clamp(0, 255).int().flatten().tolist()), shape
-
-
-def _of_numpy(numpy: Any, data: Any) -> Tuple[bytes, Tuple[int, int, int]]:
-    shape, first = _shape(data.shape)
-    data = data.transpose(1, 2, 0) if first else data
-    if data.dtype.kind == "b":
-        data = data.astype("uint8") * 255
-    elif data.dtype.kind not in "ui":
-        data = numpy.nan_to_num((data.astype("float64") * 255).round())
-    return data.clip(0, 255).astype("uint8").tobytes(), shape
 
 
 def _of_lists(data: Any) -> Tuple[bytes, Tuple[int, int, int]]:

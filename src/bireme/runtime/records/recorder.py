@@ -276,19 +276,15 @@ class Recorder:
             if form is None:
                 if len(self._forms) >= _MOST_FORMS:
                     self._forms.clear()
-                form = self._forms[names] = ScalarsLayout([self._number(space, str(name)) for name in names])
+                for name in map(str, names):
+                    if name not in self._names:
+                        # In the file first: a number whose name could not be written must not be used.
+                        space.put(encode_name(len(self._names), name))
+                        self._names[name] = len(self._names)
+                form = self._forms[names] = ScalarsLayout([self._names[str(name)] for name in names])
             space.put(form.pack(form.head, step, now, *values.values()))
 
         self._put(put)
-
-    def _number(self, space: RecordFile, name: str) -> int:
-        number = self._names.get(name)
-        if number is None:
-            number = len(self._names)
-            # In the file first: a number whose name could not be written must not be used.
-            space.put(encode_name(number, name))
-            self._names[name] = number
-        return number
 
     def _keep(self, record: Union[Histogram, Image, Text, Params]) -> None:
         payload = encode(record)

@@ -121,9 +121,9 @@ def _tell_far(words: str, far: Dict[str, int]) -> None:
         with open(words, encoding="utf-8", errors="replace") as opened:
             head, *told = opened.readline(_LONGEST).split() or [""]
         if head == "bireme-report":
-            if any(one.startswith(_LAST) for one in told):
+            if any(word.startswith(_LAST) for word in told):
                 return  # what ended the script, which is written again when its interpreter exits
-            known.update(one.partition("=")[::2] for one in told)
+            known.update(word.partition("=")[::2] for word in told)
     known.update((name, str(value)) for name, value in far.items())
     line = " ".join(f"{name}={known[name]}" for name in ("asked", "step", "saved") if name in known)
     # In place: it is a mount, which nothing can be renamed onto.

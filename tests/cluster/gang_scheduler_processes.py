@@ -1,4 +1,4 @@
-"""How do the real gang schedulers run beside a cluster: as processes, with their own definitions."""
+"""Runs the real gang schedulers beside a cluster: as processes, with their own definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.testcluster import processes
 from tools.testcluster.building import build, sources
 
 from tests.cluster.harness import Cluster, Json
-from tests.cluster.kueueing import free_ports
+from tests.cluster.kueue_process import free_ports
 
 PLUGINS, VOLCANO = "scheduler-plugins-scheduler", "volcano"
 GROUPS = {PLUGINS: "podgroups.scheduling.x-k8s.io", VOLCANO: "podgroups.scheduling.volcano.sh"}

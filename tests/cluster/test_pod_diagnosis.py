@@ -1,4 +1,4 @@
-"""Are the troubles of real pods recognised, from what a real scheduler, kubelet and runtime say."""
+"""The troubles of real pods are recognised, from what a real scheduler, kubelet and runtime say."""
 
 from __future__ import annotations
 

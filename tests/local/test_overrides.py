@@ -1,4 +1,4 @@
-"""Does a manifest made for an image run here with flags alone: maps, volumes, commands, references."""
+"""A manifest made for an image runs here with flags alone: maps, volumes, commands, references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does an early rank wait for its master to listen, and for nothing else."""
+"""An early rank waits for its master to listen, and for nothing else."""
 
 from __future__ import annotations
 

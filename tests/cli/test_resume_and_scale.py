@@ -1,4 +1,4 @@
-"""After a failure a job can go on from its checkpoint; while it runs its number of ranks can be changed."""
+"""A failed job can be resumed from its checkpoint; the number of ranks can be changed while a job runs."""
 
 from __future__ import annotations
 

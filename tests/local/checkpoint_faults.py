@@ -1,4 +1,4 @@
-"""How are checkpoints mistreated, and what must hold afterwards: nothing wrong is ever restored."""
+"""Damages checkpoints in every way, and checks what must hold afterwards: nothing wrong is ever restored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, Restored
 from bireme.runtime.checkpoints.storage import checkpoint_format
-from tests.local.checkpointing import begun, ran, words
+from tests.local.checkpoint_processes import begun, ran, words
 
 RANKS = 2
 SIZE = 2 * checkpoint_format.BLOCK + 100_000

@@ -1,4 +1,4 @@
-"""How is one story of a simulated cluster told by hand: nothing goes wrong but what the story says."""
+"""A simulated cluster that follows a script: nothing goes wrong but what the test says."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bireme import kinds
 from bireme.model.job import Kind
 from bireme.model.status import Status
 from tests.simulation.operator import run
-from tests.simulation.operator.bodies import Body
 from tests.simulation.operator.chaos import relabelled
+from tests.simulation.operator.history import Story
 from tests.simulation.operator.loop import VirtualLoop
 from tests.simulation.operator.manifests import NAMESPACE
 from tests.simulation.operator.operators import Operator
 from tests.simulation.operator.profiles import Leaders, Profile
 from tests.simulation.operator.server import PODS, Told, Tree
-from tests.simulation.operator.story import Story
+from tests.simulation.operator.simulated_pod import Body
 
 JOBS, MPI_JOBS = "pytorchjobs", "mpijobs"
 PATIENCE = 600.0

@@ -1,4 +1,4 @@
-"""How do tests of runs make runs and other processes."""
+"""Makes runs and other processes for the tests of runs."""
 
 from __future__ import annotations
 

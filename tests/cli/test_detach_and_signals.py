@@ -1,4 +1,4 @@
-"""Whoever turns away is told what goes on without them; signals and closed windows stop the job."""
+"""A user who detaches is told what continues; signals and closed windows stop the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do ranks that accumulate gradients apart from each other (`no_sync`) continue bit for bit after a kill?"""
+"""Ranks that accumulate gradients apart from each other (`no_sync`) continue bit for bit after a kill."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.checkpointing import ran, words
+from tests.local.checkpoint_processes import ran, words
 
 pytestmark = [pytest.mark.frameworks]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.planes import Json, Plane
+from tests.cluster.control_plane import Json, Plane
 
 ROOT = Path(__file__).parents[2]
 CRDS = sorted((ROOT / "deploy" / "crds").glob("*.kubeflow.org.yaml"))

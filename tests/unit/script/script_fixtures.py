@@ -1,4 +1,4 @@
-"""How do tests get a run without a platform, and see what it saved."""
+"""Opens a run without a platform, and shows what it saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How processes contend for one place of checkpoints, and what must hold: each keeps and resumes its own.
+"""Processes that contend for one folder of checkpoints, and what must hold: each keeps and resumes its own.
 
 Each of them runs where no other can see whether it lives, as pods on several nodes do: in a namespace of
 process numbers of its own. So only the marks in the place tell.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from bireme.runtime.checkpoints.manager import listed
 from bireme.runtime.checkpoints.storage import checkpoint_reader, locations
 from bireme.runtime.checkpoints.storage.checkpoint_format import Head
-from tests.local.checkpointing import begun, words
+from tests.local.checkpoint_processes import begun, words
 
 WITHOUT_LOCKS = """
 import errno, fcntl

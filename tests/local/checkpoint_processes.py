@@ -1,4 +1,4 @@
-"""How do tests run scripts that keep checkpoints: processes of their own, which can be refused and killed."""
+"""Runs scripts that keep checkpoints: as processes of their own, which can be rejected and killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the real Kueue run beside an API server: as a process, with its own definitions and webhooks."""
+"""Runs the real Kueue beside an API server: as a process, with its own definitions and webhooks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import yaml
 from tools.testcluster import processes
 from tools.testcluster.building import build, sources
 
-from tests.cluster.operating import Jobs, until
-from tests.cluster.planes import Json, Plane
+from tests.cluster.control_plane import Json, Plane
+from tests.cluster.operator_fixtures import Jobs, until
 
 NAMESPACE, SERVICE, SECRET = "kueue-system", "kueue-webhook-service", "kueue-webhook-server-cert"
 FRAMEWORKS = ("pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob", "mpijob")

@@ -1,4 +1,4 @@
-"""How does a simulated replica live: its programs run, end, are started again in place, and are stopped."""
+"""A simulated replica: its programs run, end, are started again in place, and are stopped."""
 
 from __future__ import annotations
 
