@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from bireme.cli.render import render_diagnosis, render_jobs, render_machine, render_progress
 from bireme.cli.render.render_lines import Prefixes, status_line
 from bireme.model.decisions import EventType
-from bireme.model.job import Kind, RestartScope
+from bireme.model.job import RestartScope
 from bireme.model.pods import Resources
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Phase
@@ -205,7 +205,7 @@ def test_warm_interpreters_have_a_line_each_where_they_are_asked_for() -> None:
 
 
 def test_lines_of_several_replicas_say_whose_they_are() -> None:
-    job = build.job(Kind.PYTORCH, build.role("Worker", 2), name="mnist", unit=RestartScope.GANG)
+    job = build.job("PyTorchJob", build.role("Worker", 2), name="mnist", unit=RestartScope.GANG)
     line = LogLine(1.0, "mnist-worker-1", "main", "stdout", "hello")
     aside = LogLine(1.0, "mnist-worker-1", "sidecar", "stdout", "hello")
 
@@ -219,7 +219,7 @@ def test_lines_of_several_replicas_say_whose_they_are() -> None:
 def test_lines_of_a_script_name_their_ranks() -> None:
     master, worker = build.role("Master", 1), build.role("Worker", 1)
     job, other = (
-        build.job(Kind.PYTORCH, master, worker, name=name, torchrun_environment=True)
+        build.job("PyTorchJob", master, worker, name=name, torchrun_environment=True)
         for name in ("train", "train-2")
     )
     lines = [LogLine(1.0, name, "main", "stdout", "hello") for name in ("train-master-0", "train-2-worker-0")]
@@ -231,7 +231,7 @@ def test_lines_of_a_script_name_their_ranks() -> None:
 
 
 def test_lines_of_one_replica_have_no_prefix_and_those_of_several_jobs_the_full_name() -> None:
-    one, other = build.job(Kind.PYTORCH, name="one"), build.job(Kind.PYTORCH, name="other")
+    one, other = build.job("PyTorchJob", name="one"), build.job("PyTorchJob", name="other")
     line = LogLine(1.0, "one-worker-0", "main", "stdout", "hello")
 
     assert Prefixes([one], colour=True, terminal=True).line(line) == "hello"

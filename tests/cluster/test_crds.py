@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bireme import kinds
 from bireme.backends.kubernetes.client.api import ApiError
-from bireme.model.job import Kind
 from bireme.operator.install import crds
 from tests.cluster.control_plane import Plane, plane
 from tests.cluster.harness import Json
@@ -28,7 +28,7 @@ SAMPLES = {
     "tutorial": TFJOB_OF_A_TUTORIAL,
     "mpi-2020": MPIJOB_OF_2020,
 }
-VERSIONS = crds.versions(Kind.MPI)
+VERSIONS = crds.versions("MPIJob")
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def served() -> Iterator[Plane]:
     with plane("crds") as made:
         for file in FILES:
             made("apply", "-f", str(file))
-        for kind in crds.KINDS:
-            made("wait", "--for", "condition=Established", f"crd/{crds.name(kind)}")
+        for kind in kinds.SERVED:
+            made("wait", "--for", "condition=Established", f"crd/{crds.definition_name(kind)}")
         yield made
 
 
@@ -51,7 +51,7 @@ def mpijob(version: str, name: str) -> str:
 
 
 def test_there_is_a_file_for_every_kind() -> None:
-    assert len(FILES) == len(crds.KINDS)
+    assert len(FILES) == len(kinds.SERVED)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

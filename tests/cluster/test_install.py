@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bireme.model.job import Kind
+from bireme import kinds
 from bireme.operator.install import conflicts, crds
 from tests.cli.commands import Cli, Done
 from tests.cluster.control_plane import Plane, plane
@@ -82,7 +82,7 @@ class Installer:
         return {f"{one['kind']} {one['name']}": one["outcome"] for one in json.loads(done.out)["objects"]}
 
 
-def definition(kind: Kind, **changes: object) -> str:
+def definition(kind: str, **changes: object) -> str:
     """A definition as somebody else would have made it."""
     made: Json = crds.definition(kind)
     return json.dumps({**made, "metadata": {"name": made["metadata"]["name"]}, **changes})
@@ -157,7 +157,9 @@ def test_a_dry_run_changes_nothing(bireme: Installer, cluster: Plane) -> None:
 def test_definitions_alone(bireme: Installer, cluster: Plane) -> None:
     outcomes = bireme.outcomes("install", "--crds-only")
 
-    assert list(outcomes) == [f"CustomResourceDefinition {crds.name(kind)}" for kind in crds.KINDS]
+    assert list(outcomes) == [
+        f"CustomResourceDefinition {crds.definition_name(kind)}" for kind in kinds.SERVED
+    ]
     assert bireme.namespace not in cluster("get", "namespaces", "-o", "name")
 
 
@@ -193,7 +195,7 @@ def test_a_webhook_that_was_left_behind_is_named(bireme: Installer, cluster: Pla
 
 @pytest.mark.usefixtures("nothing")
 def test_definitions_of_others_are_taken_over_only_when_asked(bireme: Installer, cluster: Plane) -> None:
-    cluster("create", "-f", "-", stdin=definition(Kind.JAX))
+    cluster("create", "-f", "-", stdin=definition("JAXJob"))
     cluster("wait", "--for", "condition=Established", "crd/jaxjobs.kubeflow.org")
     cluster("create", "-f", "-", stdin=JAXJOB)
 
@@ -211,9 +213,9 @@ def test_definitions_of_others_are_taken_over_only_when_asked(bireme: Installer,
 
 @pytest.mark.usefixtures("nothing")
 def test_what_mpijobs_are_stored_as_is_kept(bireme: Installer, cluster: Plane) -> None:
-    made: Json = crds.definition(Kind.MPI, "v2beta1")
+    made: Json = crds.definition("MPIJob", "v2beta1")
     spec = {**made["spec"], "versions": [one for one in made["spec"]["versions"] if one["storage"]]}
-    cluster("create", "-f", "-", stdin=definition(Kind.MPI, spec=spec))
+    cluster("create", "-f", "-", stdin=definition("MPIJob", spec=spec))
 
     bireme("install", *NAMED, "--adopt")
 
@@ -297,8 +299,8 @@ def test_uninstalling_leaves_nothing_of_ours(bireme: Installer, cluster: Plane) 
 
     assert done.status == 0, done.err
     assert "deleted   Deployment bireme-operator" in done.out
-    for kinds in ("crds", "clusterroles", "clusterrolebindings"):
-        assert cluster("get", kinds, "-l", "app.kubernetes.io/part-of=bireme", "-o", "name") == ""
+    for resources in ("crds", "clusterroles", "clusterrolebindings"):
+        assert cluster("get", resources, "-l", "app.kubernetes.io/part-of=bireme", "-o", "name") == ""
     assert set(bireme.outcomes("uninstall").values()) <= {"absent", "deleted"}
 
 

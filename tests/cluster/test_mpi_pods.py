@@ -30,7 +30,7 @@ def begin(given: Made, kubectl: Kubectl) -> None:
     job = replace(given.job, namespace=kubectl.namespace)
     here = Made(job, given.templates)
     workers = [f"{job.name}-worker-{index}" for index in range(2)]
-    files = kind.files(job, frozenset(workers), Addresses())
+    files = kind.KIND.files(job, frozenset(workers), Addresses())
     kubectl.apply(*map(_free, mpi_objects.supports(job, files, workers)))
     kubectl.apply(*(_free(here.pod("worker", index)) for index in range(2)))
     if shared := pod_builder.service(job, here.role("worker"), 0):

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from bireme import kinds
 from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects import autoscaler, mpi_objects, pod_builder
 from bireme.backends.kubernetes.objects.pod_builder import Extras
-from bireme.kinds import MODULES
-from bireme.model.job import Kind
 from bireme.model.replicas import Addresses
 from tests.cluster.client_fixtures import working
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, Object, container, made, mpi, template
@@ -50,24 +49,24 @@ FULL = template(
 )
 
 JOBS = {
-    "tensorflow": made(Kind.TENSORFLOW, dict.fromkeys(("Chief", "PS", "Worker", "Evaluator"), (1, FULL))),
-    "pytorch": made(Kind.PYTORCH, {"Master": (1, FULL), "Worker": (2, template())}, restart="OnFailure"),
+    "tensorflow": made("TFJob", dict.fromkeys(("Chief", "PS", "Worker", "Evaluator"), (1, FULL))),
+    "pytorch": made("PyTorchJob", {"Master": (1, FULL), "Worker": (2, template())}, restart="OnFailure"),
     "pytorch-elastic": made(
-        Kind.PYTORCH,
+        "PyTorchJob",
         {"Worker": (2, template())},
         elasticPolicy={"minReplicas": 1, "maxReplicas": 4, "metrics": [CPU]},
     ),
     "gang": made(
-        Kind.PYTORCH,
+        "PyTorchJob",
         {"Master": (1, template()), "Worker": (2, FULL)},
         annotations={"bireme.io/restart": "gang"},
     ),
-    "xgboost": made(Kind.XGBOOST, {"Master": (1, template()), "Worker": (2, FULL)}),
-    "paddle": made(Kind.PADDLE, {"Worker": (2, FULL)}),
+    "xgboost": made("XGBoostJob", {"Master": (1, template()), "Worker": (2, FULL)}),
+    "paddle": made("PaddleJob", {"Worker": (2, FULL)}),
     "paddle-ps": made(
-        Kind.PADDLE, {"Master": (1, template()), "Worker": (2, template())}, restart="ExitCode"
+        "PaddleJob", {"Master": (1, template()), "Worker": (2, template())}, restart="ExitCode"
     ),
-    "jax": made(Kind.JAX, {"Worker": (2, FULL)}, restart="Always"),
+    "jax": made("JAXJob", {"Worker": (2, FULL)}, restart="Always"),
     "mpi-v1": mpi(V1, launcher=FULL, worker=FULL),
     "mpi-v1-plain": mpi(V1),
     "mpi-v1alpha2": mpi(V1ALPHA2),
@@ -100,7 +99,7 @@ def objects(of: Made) -> Iterator[Object]:
             yield of.pod(role.name, index, extras)
             if found := pod_builder.service(of.job, role, index):
                 yield found
-    files = MODULES[of.job.kind].files(of.job, frozenset(), Addresses())
+    files = kinds.of(of.job).files(of.job, frozenset(), Addresses())
     yield from mpi_objects.supports(of.job, files, ["mnist-worker-0"])
     if scaler := autoscaler.autoscaler(of.job):
         yield scaler

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bireme.model.job import Kind
+from bireme import kinds
 from bireme.operator.install import crds, operator_objects
 from tests.cluster.control_plane import Plane, plane
 from tests.cluster.harness import Json
@@ -33,8 +33,8 @@ RESOURCES = ("pods", "services", "configmaps", "secrets", "serviceaccounts", "ro
 def served() -> Iterator[Plane]:
     with plane("rights") as made:
         made("-n", operator_objects.NAMESPACE, "apply", "-k", str(ROOT / "deploy"))
-        for kind in crds.KINDS:
-            made("wait", "--for", "condition=Established", f"crd/{crds.name(kind)}")
+        for kind in kinds.SERVED:
+            made("wait", "--for", "condition=Established", f"crd/{crds.definition_name(kind)}")
         yield made
 
 
@@ -142,8 +142,8 @@ def _play(jobs: Jobs, played: set[str]) -> set[str]:
         "patch rolebindings.rbac.authorization.k8s.io",
         "delete configmaps",
         "update leases.coordination.k8s.io",
-        f"create {crds.plural(Kind.JAX)}.{crds.GROUP}",
-        f"patch {crds.plural(Kind.JAX)}.{crds.GROUP}",
+        f"create {kinds.named('JAXJob').plural}.kubeflow.org",
+        f"patch {kinds.named('JAXJob').plural}.kubeflow.org",
         "patch customresourcedefinitions.apiextensions.k8s.io",
     ],
 )

@@ -13,7 +13,6 @@ from bireme.backends.kubernetes.objects.api_types import Meta, Node
 from bireme.backends.kubernetes.operators import Lease, LeaseSpec, Operator
 from bireme.backends.kubernetes.submit.job_client import Served
 from bireme.cli.render import render_cluster
-from bireme.model.job import Kind
 from bireme.sdk.cluster import cluster_health
 from bireme.sdk.cluster.cluster_health import ClusterView
 
@@ -107,11 +106,11 @@ def test_nodes_are_added_up() -> None:
 
 
 def test_our_definitions_are_known_by_the_versions_of_mpijob() -> None:
-    ours = Served({Kind.MPI: ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha2")})
+    ours = Served({"MPIJob": ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha2")})
 
     assert ours.is_ours
-    assert not Served({Kind.MPI: ("kubeflow.org/v1",), Kind.PYTORCH: ("kubeflow.org/v1",)}).is_ours
-    assert Served({Kind.MPI: ("kubeflow.org/v2beta1",)}).version(Kind.MPI) == "kubeflow.org/v2beta1"
+    assert not Served({"MPIJob": ("kubeflow.org/v1",), "PyTorchJob": ("kubeflow.org/v1",)}).is_ours
+    assert Served({"MPIJob": ("kubeflow.org/v2beta1",)}).version("MPIJob") == "kubeflow.org/v2beta1"
 
 
 def test_a_lease_tells_of_a_living_operator_only_while_it_is_renewed() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from bireme.model.job import Job, Kind, RestartScope
+from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import Loss, ReplicaPhase
 from bireme.model.status import Blame, Condition, ConditionType, Status
 from bireme.runs.rank_reports import RankReport, ReportedError
@@ -18,7 +18,7 @@ from bireme.sdk.views import Finding
 from tests.unit import build
 
 GANG = build.job(
-    Kind.PYTORCH,
+    "PyTorchJob",
     build.role("Master", 1, build.container("python", "train.py")),
     build.role("Worker", 2, build.container("python", "train.py")),
     unit=RestartScope.GANG,
@@ -171,7 +171,7 @@ def test_a_running_job_tells_why_it_was_restarted() -> None:
 
 
 def test_a_replica_that_recovered_long_ago_is_not_blamed_where_replicas_restart_alone() -> None:
-    job = build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 2))
+    job = build.job("PyTorchJob", build.role("Master"), build.role("Worker", 2))
     recovered = replace(_life("worker-0", 5.0), phase=None)
 
     found = diagnosis.diagnose(_evidence(FAILED, recovered, _life("worker-1", 15.0), job=job))
@@ -253,7 +253,7 @@ def test_one_rank_that_asked_or_left_no_report_is_enough_to_say_nothing() -> Non
 
 
 def test_replicas_of_a_plain_kubeflow_job_are_not_called_copies() -> None:
-    job = build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 1))
+    job = build.job("PyTorchJob", build.role("Master"), build.role("Worker", 1))
     silent: Reports = {(f"mnist-{one}", 0): RankReport(read_rank=False) for one in ("master-0", "worker-0")}
 
     assert diagnosis.diagnose(_evidence(SUCCEEDED, job=job, reports=silent)) is None

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from bireme.model.job import Kind
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Phase, Status
 from bireme.runs import directory
@@ -25,7 +24,7 @@ from bireme.sdk.backends import LATER, SELDOM, SOON, Pace
 from bireme.sdk.local.run_follower import Watch
 from tests.unit import build
 
-JOB = build.job(Kind.PYTORCH, build.role("Worker", 2))
+JOB = build.job("PyTorchJob", build.role("Worker", 2))
 
 
 def _run(home: Path) -> RunDirectory:

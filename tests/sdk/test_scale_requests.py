@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bireme import errors
-from bireme.model.job import Job, Kind, RestartScope
+from bireme.model.job import Job, RestartScope
 from bireme.model.status import Phase
 from bireme.sdk import scale_requests
 from tests.unit import build
@@ -14,7 +14,7 @@ from tests.unit import build
 def script(ranks: int) -> Job:
     others = (build.role("Worker", ranks - 1),) if ranks > 1 else ()
     return build.job(
-        Kind.PYTORCH, build.role("Master", 1), *others, unit=RestartScope.GANG, torchrun_environment=True
+        "PyTorchJob", build.role("Master", 1), *others, unit=RestartScope.GANG, torchrun_environment=True
     )
 
 
@@ -40,7 +40,7 @@ def test_a_rank_that_is_added_to_a_single_one_is_like_it() -> None:
 
 
 def test_replicas_of_a_manifest_are_counted_by_role() -> None:
-    job = build.job(Kind.PYTORCH, build.role("Master", 1), build.role("Worker", 2))
+    job = build.job("PyTorchJob", build.role("Master", 1), build.role("Worker", 2))
 
     assert counted(job, worker=3) == {"master": 1, "worker": 3}
     assert counted(job, workers=3) == {"master": 1, "worker": 3}
@@ -52,10 +52,10 @@ def test_replicas_of_a_manifest_are_counted_by_role() -> None:
         (script(2), {"workers": 0}, "at least 1 rank"),
         (script(2), {"master": 2}, "counted together"),
         (script(2), {"workers": 10**8}, "at most"),
-        (build.job(Kind.JAX, build.role("Worker", 2)), {"ps": 1}, "no role ps"),
-        (build.job(Kind.JAX, build.role("Worker", 2)), {"worker": -1}, "at least 0"),
+        (build.job("JAXJob", build.role("Worker", 2)), {"ps": 1}, "no role ps"),
+        (build.job("JAXJob", build.role("Worker", 2)), {"worker": -1}, "at least 0"),
         (
-            build.job(Kind.MPI, build.role("Launcher", 1), build.role("Worker", 2), unit=RestartScope.GANG),
+            build.job("MPIJob", build.role("Launcher", 1), build.role("Worker", 2), unit=RestartScope.GANG),
             {"worker": 3},
             "mpirun -np",
         ),

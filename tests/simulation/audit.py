@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bireme import kinds
 from bireme.model.decisions import Decision
-from bireme.model.job import Job, Kind, Restart, RestartScope
+from bireme.model.job import Job, Restart, RestartScope
 from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase
 from bireme.model.status import ConditionType, Phase, Status
 from tests.simulation.rules import Ledger, need
@@ -71,7 +71,7 @@ class Auditor:
         restart = _restart(job, name)
         permanent = fell is not None and fell < 128 and restart is Restart.EXIT_CODE
         never = (name, attempt) in self._fallen and restart is Restart.NEVER
-        kept = kinds.module(job.kind).INDEPENDENT
+        kept = kinds.of(job).independent
         done = any(one == name and (kept or at == attempt) for one, at in self._done)
         need(not done, f"{name} starts again although it was done")
         need(not permanent, f"{name} starts again after exit code {fell}")
@@ -144,7 +144,7 @@ def check_decision(job: Job, decision: Decision, seen: Observation) -> None:
     alive = any(one.is_alive for one in seen.replicas)
     need(not (status.waiting and alive), "a job is queued that works")
     current = {one.name: one for one in seen.replicas if one.attempt == status.attempt}
-    wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
+    wanted = kinds.of(job).wanted(job, frozenset(status.done))
     missing = [one.name for one in wanted if one.name not in status.done]
     states = [current.get(name) for name in missing]
     well = [one is not None and one.phase is ReplicaPhase.RUNNING and not one.stopping for one in states]
@@ -168,6 +168,6 @@ def _restart(job: Job, name: str) -> Restart:
 
 
 def _is_of(job: Job, role: str, name: str) -> bool:
-    if job.kind is Kind.BATCH:
+    if job.kind == "Job":
         return True
     return name.removeprefix(f"{job.name}-").split("-")[0] == role

@@ -7,8 +7,8 @@ from random import Random
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.kinds import mpi_spec
-from bireme.model.job import CleanPods, Job, Kind, Naming, Restart, RestartScope, Role, RunPolicy
+from bireme.kinds import batch, mpi_spec
+from bireme.model.job import CleanPods, Job, Naming, Restart, RestartScope, Role, RunPolicy
 from bireme.model.pods import Container, PodSpec, Resources
 
 NAME = "mnist"
@@ -16,17 +16,17 @@ LONGEST_DEADLINE = 900
 
 _ANY = (Restart.ALWAYS, Restart.ON_FAILURE, Restart.NEVER, Restart.EXIT_CODE)
 _RESTARTS = {
-    Kind.BATCH: (Restart.RECREATE, Restart.ON_FAILURE),
+    "Job": (Restart.RECREATE, Restart.ON_FAILURE),
     mpi_spec.V2BETA1: (Restart.NEVER, Restart.ON_FAILURE),
 }
 
 
 def draw(rng: Random) -> Job:
     """A job at random, complete and valid."""
-    kind = rng.choice(tuple(kinds.MODULES))
-    module = kinds.module(kind)
-    version = rng.choice(module.API_VERSIONS)
-    job = module.defaults(
+    kind = rng.choice(tuple(kinds.BY_NAME))
+    module = kinds.named(kind)
+    version = rng.choice(module.api_versions)
+    job = kinds.typed(
         Job(
             kind=kind,
             api_version=version,
@@ -36,9 +36,10 @@ def draw(rng: Random) -> Job:
             policy=_policy(rng),
             unit=rng.choice((RestartScope.REPLICA, RestartScope.REPLICA, RestartScope.GANG)),
             options=_options(rng, kind),
-            torchrun_environment=kind is Kind.PYTORCH and rng.random() < 0.3,
+            torchrun_environment=kind == "PyTorchJob" and rng.random() < 0.3,
         )
     )
+    job = module.defaults(job)
     problems = list(module.validate(job))
     assert not problems, problems
     return _that_ends(rng, job)
@@ -46,9 +47,9 @@ def draw(rng: Random) -> Job:
 
 def scaled(rng: Random, job: Job) -> Job:
     """The same job with another number of workers, as a user edits it."""
-    if job.kind is Kind.BATCH:
-        options = {**job.options, "parallelism": rng.randint(1, 4)}
-        return kinds.module(job.kind).defaults(replace(job, options=options))
+    if job.kind == "Job":
+        options = replace(batch.options(job), parallelism=rng.randint(1, 4))
+        return kinds.of(job).defaults(replace(job, options=options))
     count = rng.randint(1, 5)
     roles = tuple(replace(one, replicas=count) if one.name == "worker" else one for one in job.roles)
     return replace(job, roles=roles)
@@ -56,33 +57,34 @@ def scaled(rng: Random, job: Job) -> Job:
 
 def serves(job: Job, role: str) -> bool:
     """Whether programs of a role never end by themselves: parameter servers, and workers of MPI."""
-    return role == "ps" or (job.kind is Kind.MPI and role == "worker")
+    return role == "ps" or (job.kind == "MPIJob" and role == "worker")
 
 
-def _roles(rng: Random, kind: Kind) -> list[tuple[str, int]]:
+def _roles(rng: Random, kind: str) -> list[tuple[str, int]]:
     many = rng.randint(1, 4)
     match kind:
-        case Kind.BATCH:
+        case "Job":
             return [("Pod", 1)]
-        case Kind.JAX:
+        case "JAXJob":
             return [("Worker", many)]
-        case Kind.MPI:
+        case "MPIJob":
             return [("Launcher", 1), ("Worker", many)]
-        case Kind.XGBOOST:
+        case "XGBoostJob":
             return [("Master", 1), ("Worker", many)] if rng.random() < 0.8 else [("Master", 1)]
-        case Kind.PYTORCH | Kind.PADDLE:
+        case "PyTorchJob" | "PaddleJob":
             return [("Master", 1), ("Worker", many)] if rng.random() < 0.5 else [("Worker", many)]
-        case Kind.TENSORFLOW:
+        case "TFJob":
             chief = rng.choice(([], [("Chief", 1)], [("Master", 1)]))
             more = [one for one in (("PS", rng.randint(1, 2)), ("Evaluator", 1)) if rng.random() < 0.4]
             return [*chief, *more, ("Worker", many)]
+    raise AssertionError(f"no roles are known for {kind}")
 
 
-def _role(rng: Random, kind: Kind, version: str, type: str, replicas: int) -> Role:
-    module = kinds.module(kind)
-    port, number = module.PORT
+def _role(rng: Random, kind: str, version: str, type: str, replicas: int) -> Role:
+    module = kinds.named(kind)
+    port, number = module.port
     main = Container(
-        name=module.MAIN or "main",
+        name=module.container or "main",
         command=("train",),
         args=(f"--master={NAME}-master-0:{number}",),
         ports={port: number} if port else {},
@@ -116,17 +118,17 @@ def _policy(rng: Random) -> RunPolicy:
     )
 
 
-def _options(rng: Random, kind: Kind) -> dict[str, object]:
+def _options(rng: Random, kind: str) -> dict[str, object]:
     match kind:
-        case Kind.BATCH:
+        case "Job":
             completions = rng.choice((None, rng.randint(1, 6)))
             indexed = completions is not None and rng.random() < 0.5
             mode = {"completionMode": "Indexed"} if indexed else {}
             return {"parallelism": rng.randint(1, 4), "completions": completions, **mode}
-        case Kind.TENSORFLOW:
+        case "TFJob":
             success = rng.choice(("", "AllWorkers"))
             return {"successPolicy": success, "enableDynamicWorker": rng.random() < 0.3}
-        case Kind.PYTORCH:
+        case "PyTorchJob":
             return {"elasticPolicy": {"maxReplicas": 4}} if rng.random() < 0.2 else {}
         case _:
             return {}

@@ -75,7 +75,7 @@ def check_record(ledger: Ledger, job: Job, before: Status, after: Status) -> Non
     elif job.unit is RestartScope.GANG and before.scale not in ({}, scale(job)):
         losses = after.crashes + after.evictions - before.crashes - before.evictions
         ledger.resumes += max(0, after.attempt - before.attempt - losses)
-    independent = kinds.module(job.kind).INDEPENDENT
+    independent = kinds.of(job).independent
     for name in after.done:
         truly = any(one == name and (independent or at == before.attempt) for one, at in ledger.succeeded)
         need(truly, f"{name} is done although it never succeeded")
@@ -202,7 +202,7 @@ def _check_start(ledger: Ledger, job: Job, status: Status, admission: object, st
         need(began == scale(job), f"{name} joins a gang of {began} that is wired without it")
     need(isinstance(admission, Granted), f"{name} starts without admission")
     if isinstance(admission, Granted):
-        wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
+        wanted = kinds.of(job).wanted(job, frozenset(status.done))
         needed = {one.name for one in wanted} - set(status.done) if job.unit is RestartScope.GANG else {name}
         need(admission.attempt == start.attempt, f"{name} starts with resources of another attempt")
         need(needed <= admission.replicas, f"{name} starts and {needed - admission.replicas} cannot")
@@ -217,6 +217,6 @@ def _check_stop(ledger: Ledger, job: Job, status: Status, stop: Stop) -> None:
         wished = status.wished == status.attempt
         need(stop.grace == (None if wished else 0.0), f"{body.uid} of an older attempt has {stop.grace} s")
         return
-    wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
+    wanted = kinds.of(job).wanted(job, frozenset(status.done))
     healthy = body.alive and any(one.name == body.name for one in wanted)
     need(not healthy, f"{body.uid} is stopped for nothing")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from bireme import kinds
 from bireme.kinds.contract import ReplicaContext, Tally
 from bireme.model.job import (
     Job,
-    Kind,
     Naming,
     ReplicaId,
     Restart,
@@ -29,7 +31,7 @@ NAMINGS = {"Launcher": Naming.ROLE, "Pod": Naming.INDEX}
 
 
 def job(
-    kind: Kind,
+    kind: str,
     *roles: Role,
     name: str = "mnist",
     namespace: str = "default",
@@ -41,21 +43,27 @@ def job(
     annotations: Mapping[str, str] | None = None,
 ) -> Job:
     """A complete job: its kind's defaults are applied. Without roles it has one replica of the usual role."""
-    module = kinds.module(kind)
+    module = kinds.named(kind)
     given = Job(
         kind=kind,
-        api_version=api_version or module.API_VERSIONS[0],
+        api_version=api_version or module.api_versions[0],
         name=name,
         namespace=namespace,
         uid=f"{name}-uid",
-        roles=roles or (role("Pod" if kind is Kind.BATCH else "Worker"),),
+        roles=roles or (role("Pod" if kind == "Job" else "Worker"),),
         policy=policy or RunPolicy(),
         unit=unit,
         options=dict(options or {}),
         torchrun_environment=torchrun_environment,
         annotations=dict(annotations or {}),
     )
-    return module.defaults(given)
+    return module.defaults(kinds.typed(given))
+
+
+def options(of: Job) -> dict[str, Any]:  # Any: JSON has no better type
+    """The fields that only the job's kind has, as a manifest writes them."""
+    written: dict[str, Any] = msgspec.to_builtins(of.options)
+    return written
 
 
 def role(
@@ -124,7 +132,7 @@ def place(
 
 def book(of: Job, first: int = 40000) -> Addresses:
     """The addresses of a job on one machine: every replica has the kind's port under a number of its own."""
-    port = kinds.module(of.kind).PORT[0]
+    port = kinds.of(of).port[0]
     entries = {
         one.name: Address("127.0.0.1", {port: first + count} if port else {})
         for count, one in enumerate(replica_ids(of))
@@ -139,7 +147,7 @@ def tally(done: tuple[str, ...] = (), pending: tuple[str, ...] = (), **counts: C
 
 def environment(of: ReplicaContext) -> list[str]:
     """What the kind gives a replica, as lines: `RANK=0`, `?NAME=rsh` if weak, `NAME<-field` by reference."""
-    return [_line(one) for one in kinds.module(of.job.kind).wire(of)]
+    return [_line(one) for one in kinds.named(of.job.kind).wire(of)]
 
 
 def _line(one: EnvVar) -> str:

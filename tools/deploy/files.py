@@ -5,6 +5,7 @@ from __future__ import annotations
 import yaml
 from msgspec.structs import replace
 
+from bireme import kinds
 from bireme.operator.install import crds, operator_objects
 from bireme.operator.install.operator_objects import Object, OperatorSettings
 
@@ -15,8 +16,10 @@ def files() -> dict[str, str]:
     """The text of every file, by its path within the folder."""
     settings = OperatorSettings()
     definitions = {
-        f"crds/{crds.name(kind)}.yaml": _text(f"The custom resource {kind}.", crds.definition(kind))
-        for kind in crds.KINDS
+        f"crds/{crds.definition_name(kind)}.yaml": _text(
+            f"The custom resource {kind}.", crds.definition(kind)
+        )
+        for kind in kinds.SERVED
     }
     parts = {
         "namespace.yaml": _text("Where the operator lives.", operator_objects.namespace(settings)),

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from bireme import errors
-from bireme.model.job import Kind
-from bireme.operator.install import crds, operator_objects
+from bireme.kinds import SERVED
+from bireme.operator.install import operator_objects
 
 T = TypeVar("T")
 
@@ -29,17 +29,17 @@ kubeconfig = click.option(
 )
 
 
-def kinds(chosen: tuple[str, ...]) -> tuple[Kind, ...]:
+def kinds(chosen: tuple[str, ...]) -> tuple[str, ...]:
     """The kinds that were named, in whatever case; all that an operator serves where none was."""
-    known = {str(kind).lower(): kind for kind in crds.KINDS}
+    known = {kind.lower(): kind for kind in SERVED}
     for one in chosen:
         if one.lower() not in known:
             raise errors.BadInput(
                 f"{one} is not a kind that the operator serves",
-                hint="choose among " + ", ".join(str(kind) for kind in crds.KINDS),
+                hint="choose among " + ", ".join(SERVED),
             )
     wanted = {one.lower() for one in chosen}
-    return tuple(kind for name, kind in known.items() if name in wanted) or crds.KINDS
+    return tuple(kind for name, kind in known.items() if name in wanted) or SERVED
 
 
 def carry_out(asking: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is asyncio's affair

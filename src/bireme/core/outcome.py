@@ -22,7 +22,7 @@ def note_done(job: Job, status: Status, observation: Observation) -> Status:
     A program that is told to stop may end without an error: that is no success. The success of a replica
     that works alone counts although its attempt was given up before it could be stopped.
     """
-    alone = kinds.module(job.kind).INDEPENDENT
+    alone = kinds.of(job).independent
     finished = {
         one.name
         for one in observation.replicas

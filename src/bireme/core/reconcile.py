@@ -59,14 +59,14 @@ def _decide(job: Job, status: Status, observation: Observation, now: float) -> D
 
 def _advance(job: Job, status: Status, observation: Observation, now: float) -> Decision:
     """Carry on a job that should be running."""
-    module = kinds.module(job.kind)
+    kind = kinds.of(job)
     status = replace(status, started=now if status.started is None else status.started)
     status = outcome.note_done(job, status, observation)
     scaled: tuple[Event, ...] = ()
     if scaling.is_changed(job, status):
         status, event = scaling.begin_anew(job, status, now)
         scaled = (event,)
-    wanted = module.wanted(job, frozenset(status.done))
+    wanted = kind.wanted(job, frozenset(status.done))
     names = frozenset(member.name for member in wanted)
     before = status
     status, new = losses.count(job, status, observation, names)
@@ -76,7 +76,7 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
     tally = outcome.tally(job, status, observation, lost)
     status = replace(status, replicas=outcome.by_type(job, tally))
 
-    verdict = module.outcome(job, tally)
+    verdict = kind.outcome(job, tally)
     in_vain = retry_policy.in_vain(job, before, status, observation, now)
     if in_vain is not None and not isinstance(verdict, Succeeded):
         verdict = Failed(in_vain)

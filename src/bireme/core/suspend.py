@@ -74,7 +74,7 @@ def call_back(job: Job, status: Status, now: float) -> tuple[Status, Event]:
 
 def next_attempt(job: Job, status: Status) -> Status:
     """The status at the beginning of the next attempt: nothing of it was seen yet."""
-    kept = status.done if kinds.module(job.kind).INDEPENDENT else ()
+    kept = status.done if kinds.of(job).independent else ()
     return replace(status, attempt=status.attempt + 1, sightings={}, done=kept, scale={})
 
 

@@ -1,63 +1,46 @@
-"""How do the replicas of a JAXJob find each other, and when has it succeeded."""
+"""Runs JAXJobs: a coordinator at the first worker; all workers decide the job."""
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from bireme.kinds import contract
-from bireme.kinds.contract import Injects, ReplicaContext, RoleType, Tally, Undecided, Verdict
-from bireme.model.job import Job, Kind, Role
+from bireme.kinds.contract import Kind, ReplicaContext, RoleType, Tally, Verdict
+from bireme.model.job import Job, Role
 from bireme.model.pods import EnvVar
 
-KIND = Kind.JAX
-API_VERSIONS = ("kubeflow.org/v1",)
-SPECS = "jaxReplicaSpecs"
-MAIN = "jax"
-PORT = ("jaxjob-port", 6666)
-INJECTS = Injects.EVERY
-INDEPENDENT = False
-OPERATOR = "jaxjob-controller"
 
-defaults = contract.as_is
-validate = contract.no_problems
-wanted = contract.every_member
-files = contract.no_files
-start_after = contract.at_once
-is_placeholder = contract.never_idle
+class JAXJob(Kind):
+    name = "JAXJob"
+    specs = "jaxReplicaSpecs"
+    container = "jax"
+    port = ("jaxjob-port", 6666)
+    scalable = True
 
+    def role_types(self, api_version: str) -> tuple[RoleType, ...]:
+        return (RoleType("Worker"),)
 
-class Options(Struct, frozen=True):
-    """This kind has no fields of its own."""
+    def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
+        values = {
+            "PYTHONUNBUFFERED": "1",
+            "COORDINATOR_PORT": str(place.port(place.role, self.port)),
+            "COORDINATOR_ADDRESS": place.host(place.role),
+            "NUM_PROCESSES": str(place.job.total),
+            "PROCESS_ID": str(place.index),
+        }
+        return tuple(EnvVar(name, value) for name, value in values.items())
 
+    def outcome(self, job: Job, tally: Tally) -> Verdict:
+        workers = tally.of("worker")
+        complete = workers.succeeded >= job.total
+        return contract.decided(job, tally, complete=complete, active=bool(workers.active), qualified=True)
 
-def role_types(api_version: str) -> tuple[RoleType, ...]:
-    return (RoleType("Worker"),)
+    def rendezvous_replica(self, job: Job) -> str:
+        return contract.first_of(job, "worker")
 
+    def is_leader(self, job: Job, role: Role, index: int) -> bool:
+        return index == 0
 
-def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
-    values = {
-        "PYTHONUNBUFFERED": "1",
-        "COORDINATOR_PORT": str(place.port(place.role, PORT)),
-        "COORDINATOR_ADDRESS": place.host(place.role),
-        "NUM_PROCESSES": str(place.job.total),
-        "PROCESS_ID": str(place.index),
-    }
-    return tuple(EnvVar(name, value) for name, value in values.items())
-
-
-def outcome(job: Job, tally: Tally) -> Verdict:
-    workers = tally.of("worker")
-    if workers.succeeded >= job.total:
-        return contract.succeeded_qualified(job)
-    failure = contract.first_failure(job, tally)
-    if failure:
-        return failure
-    return contract.running_qualified(job) if workers.active else Undecided()
+    def rank(self, job: Job, role: Role, index: int) -> int | None:
+        return index
 
 
-def rendezvous_replica(job: Job) -> str:
-    return contract.at_first(job, "worker")
-
-
-def is_leader(job: Job, role: Role, index: int) -> bool:
-    return index == 0
+KIND = JAXJob()

@@ -1,4 +1,4 @@
-"""What does MPI in the launcher need to reach the workers: variables, a hostfile, a discovery script.
+"""Makes what MPI in the launcher needs to reach the workers: variables, a hostfile, a discovery script.
 
 `v1alpha2` and `v1` start commands in workers through an agent, `v2beta1` through ssh unless it chooses the
 agent too. On one machine the agent serves all three.

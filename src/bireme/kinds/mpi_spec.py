@@ -1,17 +1,17 @@
-"""What may an MPIJob say, in each of its three versions, and what does it mean."""
+"""Declares what an MPIJob may say in each of its three versions, and what that means."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-import msgspec
 from msgspec import Struct
 
+from bireme.kinds import contract
 from bireme.model.job import CleanPods, Job
 
-V1ALPHA2 = "kubeflow.org/v1alpha2"
-V1 = "kubeflow.org/v1"
-V2BETA1 = "kubeflow.org/v2beta1"
+V1ALPHA2 = f"{contract.GROUP}/v1alpha2"
+V1 = contract.V1
+V2BETA1 = f"{contract.GROUP}/v2beta1"
 
 AGENT_ANNOTATION = "bireme.io/mpi-agent"
 """Chooses in v2beta1 how the launcher starts commands in workers of a cluster."""
@@ -67,7 +67,7 @@ class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def options(job: Job) -> Options:
-    return msgspec.convert(job.options, Options)
+    return contract.options_of(job, Options)
 
 
 def workers(job: Job) -> int:
@@ -87,4 +87,6 @@ def launcher_trains(job: Job) -> bool:
     launcher = job.role("launcher")
     if job.api_version != V1 or launcher is None:
         return False
-    return any("gpu" in device for one in launcher.pod.containers for device in one.limits.devices)
+    return any(
+        "gpu" in device for container in launcher.pod.containers for device in container.limits.devices
+    )

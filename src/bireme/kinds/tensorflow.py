@@ -1,16 +1,19 @@
-"""How do the replicas of a TFJob find each other, and when has it succeeded."""
+"""Runs TFJobs: every replica is told of all others; the chief decides the job, else the workers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
 
 from bireme.kinds import contract
 from bireme.kinds.contract import (
+    CelRule,
     Failed,
     Injects,
+    Kind,
     Problem,
     ReplicaContext,
     RoleType,
@@ -18,27 +21,12 @@ from bireme.kinds.contract import (
     Undecided,
     Verdict,
 )
-from bireme.model.job import Job, Kind, Role, member_name
+from bireme.model.job import Job, Role, member_name
 from bireme.model.pods import EnvVar
-
-KIND = Kind.TENSORFLOW
-API_VERSIONS = ("kubeflow.org/v1",)
-SPECS = "tfReplicaSpecs"
-MAIN = "tensorflow"
-PORT = ("tfjob-port", 2222)
-INJECTS = Injects.MAIN
-INDEPENDENT = False
-OPERATOR = "tfjob-controller"
-_CLUSTER = "cluster"
-
-wanted = contract.every_member
-files = contract.no_files
-start_after = contract.at_once
-rendezvous_replica = contract.nowhere
-is_placeholder = contract.never_idle
 
 ALL_WORKERS = "AllWorkers"
 _SUCCESS_POLICIES = ("", "Default", ALL_WORKERS)
+_CLUSTER = "cluster"
 
 
 class Options(Struct, frozen=True, rename="camel"):
@@ -47,65 +35,76 @@ class Options(Struct, frozen=True, rename="camel"):
 
 
 def options(job: Job) -> Options:
-    return msgspec.convert(job.options, Options)
+    return contract.options_of(job, Options)
 
 
-def role_types(api_version: str) -> tuple[RoleType, ...]:
-    # In the order in which a job's failures are looked for.
-    return tuple(RoleType(key) for key in ("Chief", "Evaluator", "Master", "PS", "Worker"))
+class TFJob(Kind):
+    name = "TFJob"
+    specs = "tfReplicaSpecs"
+    container = "tensorflow"
+    port = ("tfjob-port", 2222)
+    injects = Injects.MAIN
+    Options = Options
+    helpers = frozenset(("ps", "evaluator"))
+    image = "tensorflow/tensorflow"
+    choices = MappingProxyType({"successPolicy": _SUCCESS_POLICIES})
+    role_rules = (
+        CelRule(
+            "self.filter(type, type.lowerAscii() in ['chief', 'master']).size() <= 1",
+            "must not have more than 1 Chief or Master role",
+            reason=contract.FORBIDDEN,
+        ),
+        contract.only_one("Chief", "Master"),
+    )
 
+    def role_types(self, api_version: str) -> tuple[RoleType, ...]:
+        # In the order in which a job's failures are looked for.
+        return tuple(RoleType(key) for key in ("Chief", "Evaluator", "Master", "PS", "Worker"))
 
-def defaults(job: Job) -> Job:
-    return msgspec.structs.replace(job, options=msgspec.to_builtins(options(job)))
-
-
-def validate(job: Job) -> Iterator[Problem]:
-    chiefs = [role for role in job.roles if _is_chief(role)]
-    if len(chiefs) > 1:
-        yield Problem(
-            f"spec.{SPECS}",
-            "Forbidden: must not have more than 1 Chief or Master role",
-            "keep one of Chief and Master",
-        )
-    for role in chiefs:
-        if role.replicas != 1:
+    def validate(self, job: Job) -> Iterator[Problem]:
+        chiefs = [role for role in job.roles if _is_chief(role)]
+        if len(chiefs) > 1:
             yield Problem(
-                f"spec.{SPECS}[{role.type}].replicas",
-                "Forbidden: must be 1",
-                f"write `replicas: 1`; those that only train are workers, not a {role.type}",
+                f"spec.{self.specs}",
+                "Forbidden: must not have more than 1 Chief or Master role",
+                "keep one of Chief and Master",
             )
-    policy = options(job).success_policy
-    if policy not in _SUCCESS_POLICIES:
-        yield contract.unsupported("spec.successPolicy", policy, _SUCCESS_POLICIES)
+        for role in chiefs:
+            if role.replicas != 1:
+                yield Problem(
+                    f"spec.{self.specs}[{role.type}].replicas",
+                    "Forbidden: must be 1",
+                    f"write `replicas: 1`; those that only train are workers, not a {role.type}",
+                )
+        policy = options(job).success_policy
+        if policy not in _SUCCESS_POLICIES:
+            yield contract.unsupported("spec.successPolicy", policy, _SUCCESS_POLICIES)
 
+    def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
+        if place.job.total == 1:
+            return ()
+        config = _sparse(place) if options(place.job).enable_dynamic_worker else _whole(place)
+        return (EnvVar("TF_CONFIG", config),)
 
-def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
-    if place.job.total == 1:
-        return ()
-    config = _sparse(place) if options(place.job).enable_dynamic_worker else _whole(place)
-    return (EnvVar("TF_CONFIG", config),)
+    def outcome(self, job: Job, tally: Tally) -> Verdict:
+        deciding = _deciding(job)
+        if _is_complete(job, deciding, tally):
+            return contract.succeeded(job, qualified=True)
+        for role in sorted(job.roles, key=lambda role: role.type):
+            failed = tally.of(role.name).failed
+            if failed and not _survives(job, role, tally):
+                return Failed(
+                    f"{job.kind} {job.namespace}/{job.name} has failed because "
+                    f"{failed} {role.type} replica(s) failed."
+                )
+        if any(tally.of(role.name).active for role in deciding):
+            return contract.running(job, qualified=True)
+        return Undecided()
 
-
-def outcome(job: Job, tally: Tally) -> Verdict:
-    deciding = _deciding(job)
-    if _is_complete(job, deciding, tally):
-        return contract.succeeded_qualified(job)
-    for role in sorted(job.roles, key=lambda one: one.type):
-        failed = tally.of(role.name).failed
-        if failed and not _survives(job, role, tally):
-            return Failed(
-                f"{job.kind} {job.namespace}/{job.name} has failed because "
-                f"{failed} {role.type} replica(s) failed."
-            )
-    if any(tally.of(role.name).active for role in deciding):
-        return contract.running_qualified(job)
-    return Undecided()
-
-
-def is_leader(job: Job, role: Role, index: int) -> bool:
-    if any(_is_chief(one) for one in job.roles):
-        return _is_chief(role)
-    return role.name == "worker" and index == 0
+    def is_leader(self, job: Job, role: Role, index: int) -> bool:
+        if any(_is_chief(other) for other in job.roles):
+            return _is_chief(role)
+        return role.name == "worker" and index == 0
 
 
 def _is_chief(role: Role) -> bool:
@@ -129,16 +128,16 @@ def _is_complete(job: Job, deciding: tuple[Role, ...], tally: Tally) -> bool:
 
 
 def _survives(job: Job, role: Role, tally: Tally) -> bool:
-    """Whether the job goes on although replicas of the role failed: dynamic workers may come and go."""
+    """Whether the job survives that replicas of the role failed: dynamic workers may come and go."""
     if role.name != "worker" or not options(job).enable_dynamic_worker:
         return False
     counts = tally.of(role.name)
-    # Where workers decide, somebody must be left who can still bring the job to an end.
+    # Where workers decide, one must be left that can still bring the job to an end.
     return role not in _deciding(job) or counts.succeeded + counts.failed < role.replicas
 
 
 def _whole(place: ReplicaContext) -> str:
-    """What everyone is told usually: every replica of the job."""
+    """What a replica is told usually: every replica of the job."""
     if _CLUSTER not in place.shared:
         roles = sorted(place.job.roles, key=lambda role: role.name)
         place.shared[_CLUSTER] = _json({role.name: _addresses(place, role) for role in roles})
@@ -173,4 +172,7 @@ def _addresses(place: ReplicaContext, role: Role) -> list[str]:
 def _address(place: ReplicaContext, role: Role, index: int) -> str:
     name = member_name(place.job, role, index)
     host = place.addresses.host(name, dns=place.addresses.qualified(name, place.job.namespace))
-    return f"{host}:{place.port(role, PORT, index)}"
+    return f"{host}:{place.port(role, TFJob.port, index)}"
+
+
+KIND = TFJob()

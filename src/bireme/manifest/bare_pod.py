@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bireme import kinds
 from bireme.manifest.text.nodes import Node
 
 KIND = "Pod"
@@ -18,8 +19,8 @@ def as_job(root: Node) -> Node:
     if spec is not None:
         template = Node({"spec": _with_restart(spec)}, spec.mark, spec.key_mark)
     job = {
-        "apiVersion": _text("batch/v1", entries.get("apiVersion", root)),
-        "kind": _text("Job", entries.get("kind", root)),
+        "apiVersion": _text(kinds.OF_PODS.api_versions[0], entries.get("apiVersion", root)),
+        "kind": _text(kinds.OF_PODS.name, entries.get("kind", root)),
         "spec": Node({"template": template}, template.mark, template.key_mark),
     }
     if metadata is not None:

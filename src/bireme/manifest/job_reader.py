@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import Struct, structs
 
-from bireme.kinds.contract import KindModule
+from bireme import kinds
+from bireme.kinds.contract import Kind
 from bireme.manifest import kind_options, known_fields, name_rules, roles, run_policy
 from bireme.manifest.problems import Complaints, Fields
 from bireme.manifest.run_policy import Wishes
 from bireme.manifest.text import field_positions
 from bireme.manifest.text.nodes import Node, quoted
-from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, Kind, Role, member_name
-
-# Legal fields of a batch Job that change how it ends, and that only a cluster acts on.
-_CLUSTER_ONLY = ("backoffLimitPerIndex", "maxFailedIndexes", "podFailurePolicy", "successPolicy")
-
-_MOST_COMPLETIONS = 1_000_000
+from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, Role, member_name
 
 
 class Metadata(Struct, frozen=True):
@@ -29,30 +26,30 @@ class Metadata(Struct, frozen=True):
     wishes: Wishes = Wishes()
 
 
-def read(
-    root: Node, module: KindModule, complaints: Complaints, file: str, as_version: str = ""
-) -> Job | None:
+def read(root: Node, kind: Kind, complaints: Complaints, file: str, as_version: str = "") -> Job | None:
     """Reads a job of one kind; what is wrong with it becomes complaints.
 
     `as_version` stands for an apiVersion that is missing or not known.
     """
     document = Fields(complaints, file, root)
     api_version = as_version or document.text("apiVersion", "")
-    metadata = _metadata(document, module)
+    metadata = _metadata(document, kind)
     spec = document.mapping("spec")
     document.done(known_fields.TOP)
     if spec is None:
         if document.node("spec") is None:
-            document.error("spec", f"is missing: it holds {module.SPECS or 'the template'}")
+            document.error("spec", f"is missing: it holds {kind.specs or 'the template'}")
         return None
-    found = roles.read(spec, module, api_version)
+    found = roles.read(spec, kind, api_version)
     policy = (
-        run_policy.read_run_policy(spec, api_version) if module.SPECS else run_policy.read_job_policy(spec)
+        run_policy.read_run_policy(spec, kind.managers(api_version))
+        if kind.specs
+        else run_policy.read_job_policy(spec)
     )
-    own = kind_options.read(spec, module.Options)
-    _finish_spec(spec, module)
+    own = kind_options.read(spec, kind.Options)
+    _finish_spec(spec, kind)
     job = Job(
-        kind=module.KIND,
+        kind=kind.name,
         api_version=api_version,
         name=metadata.name,
         roles=found.roles,
@@ -62,27 +59,27 @@ def read(
         ),
         unit=metadata.wishes.unit,
         torchrun_environment=metadata.wishes.torchrun_environment,
-        options=own,
+        options=msgspec.convert(own, kind.Options),
         labels=metadata.labels,
         annotations=metadata.annotations,
     )
-    job = module.defaults(job)
+    job = kind.defaults(job)
     if found.complete:
         # Where a role is missing or misspelt, the kind would only complain about what follows from it.
-        for problem in module.validate(job):
+        for problem in kind.validate(job):
             mark = field_positions.locate(root, problem.field)
             complaints.error(mark, problem.field, problem.text, problem.hint, file=file)
-    _check_replicas(document, job, metadata)
+    _check_replicas(document, job, metadata, kind.most_replicas)
     return job
 
 
-def _metadata(document: Fields, module: KindModule) -> Metadata:
+def _metadata(document: Fields, kind: Kind) -> Metadata:
     fields = document.mapping("metadata")
     if fields is None:
         if document.node("metadata") is None:
             document.error("metadata", "is missing: the job needs a name", "write `metadata: {name: my-job}`")
         return Metadata()
-    name, name_field = _name(fields, module)
+    name, name_field = _name(fields, kind)
     namespace = fields.text("namespace", "default") or "default"
     if wrong := name_rules.wrong_label(namespace):
         fields.error("namespace", f"Invalid value: {quoted(namespace)}: {wrong}")
@@ -92,13 +89,13 @@ def _metadata(document: Fields, module: KindModule) -> Metadata:
         namespace,
         fields.text_map("labels"),
         fields.text_map("annotations"),
-        _wishes(fields, module),
+        _wishes(fields, kind),
     )
     fields.done(known_fields.METADATA)
     return metadata
 
 
-def _name(fields: Fields, module: KindModule) -> tuple[str, str]:
+def _name(fields: Fields, kind: Kind) -> tuple[str, str]:
     """Returns the name, and the field that gave it; a generated name is left without its random end."""
     name, field = fields.text("name", ""), "name"
     if not name and (prefix := fields.text("generateName", "")):
@@ -108,10 +105,8 @@ def _name(fields: Fields, module: KindModule) -> tuple[str, str]:
         if node is None or node.value == "":
             fields.error("name", "is missing: name or generateName is required")
         return "", "name"
-    # Only a batch Job may begin with a digit or hold dots: nothing has to find its pods by name.
-    wrong = (
-        name_rules.wrong_subdomain(name) if module.KIND is Kind.BATCH else name_rules.wrong_label_1035(name)
-    )
+    check = name_rules.wrong_subdomain if kind.subdomain_names else name_rules.wrong_label_1035
+    wrong = check(name)
     if wrong:
         suggestion = name_rules.label_of(name)[: name_rules.MOST_CHARACTERS]
         hint = f"such as {suggestion}" if suggestion and suggestion != name else ""
@@ -120,30 +115,30 @@ def _name(fields: Fields, module: KindModule) -> tuple[str, str]:
     return name, field
 
 
-def _wishes(metadata: Fields, module: KindModule) -> Wishes:
+def _wishes(metadata: Fields, kind: Kind) -> Wishes:
     annotations = metadata.mapping("annotations")
     wishes = run_policy.read_wishes(annotations)
-    if annotations is not None and wishes.torchrun_environment and module.KIND is not Kind.PYTORCH:
-        text = f"only a PyTorchJob has the environment of torchrun, not a {module.KIND}"
+    if annotations is not None and wishes.torchrun_environment and not kind.torchrun:
+        able = " or ".join(each.name for each in kinds.KINDS if each.torchrun)
+        text = f"only a {able} has the environment of torchrun, not a {kind.name}"
         annotations.warn(ENVIRONMENT_ANNOTATION, text)
     return wishes
 
 
-def _finish_spec(spec: Fields, module: KindModule) -> None:
-    if module.SPECS:
+def _finish_spec(spec: Fields, kind: Kind) -> None:
+    if kind.specs:
         spec.done()
         return
-    for field in _CLUSTER_ONLY:
+    for field in kind.cluster_only:
         if spec.node(field) is not None:
             spec.warn(field, "only a cluster acts on this")
     spec.done(known_fields.JOB_SPEC)
 
 
-def _check_replicas(document: Fields, job: Job, metadata: Metadata) -> None:
+def _check_replicas(document: Fields, job: Job, metadata: Metadata, most: int) -> None:
     """Refuses a job that has too many replicas, or whose longest name no pod could have."""
     fields = document.mapping("metadata")
     spec = document.mapping("spec")
-    most = _MOST_COMPLETIONS if job.kind is Kind.BATCH else roles.MOST_REPLICAS
     if spec is not None and job.total > most:
         text = f"the job has {job.total} replicas; at most {most} are supported"
         spec.error("", text, "make it several jobs")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bireme.errors import BadInput
-from bireme.manifest import roles
+from bireme.kinds.contract import MOST_REPLICAS
 from bireme.model import quantities
 
 
 def at_least(least: int, option: str, value: int) -> int:
-    if not least <= value <= roles.MOST_REPLICAS:
-        raise BadInput(f"{option} must be from {least} to {roles.MOST_REPLICAS}, got {value}")
+    if not least <= value <= MOST_REPLICAS:
+        raise BadInput(f"{option} must be from {least} to {MOST_REPLICAS}, got {value}")
     return value
 
 

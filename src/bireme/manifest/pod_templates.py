@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
+from bireme.kinds.contract import Sentences
 from bireme.manifest import known_fields, name_rules
 from bireme.manifest.container_variables import read_env, read_env_from
 from bireme.manifest.problems import Fields
@@ -13,14 +12,6 @@ from bireme.model import quantities
 from bireme.model.pods import Container, PodSpec, Resources
 
 DEFAULT_GRACE = 30
-
-
-class Sentences(Struct, frozen=True):
-    """How a kind says that something is missing; `{role}` stands for the role's type."""
-
-    specs: str = "is missing"
-    containers: str = "is missing"
-    image: str = "is missing"
 
 
 def read(template: Fields, sentences: Sentences) -> PodSpec:

@@ -11,17 +11,17 @@ from bireme import kinds
 from bireme.core.scripts import interpreters
 from bireme.core.scripts.interpreters import Launch
 from bireme.errors import BadManifest
-from bireme.kinds.contract import KindModule
+from bireme.kinds.contract import Kind
 from bireme.manifest import bare_pod, job_reader, name_rules, references, short_form, trainjob
 from bireme.manifest.problems import Complaint, Complaints, Fields
 from bireme.manifest.references import References
 from bireme.manifest.text import field_positions
 from bireme.manifest.text.nodes import Document, Mark, Node, quoted
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 
 __all__ = ["ReadJob", "Reading", "References", "from_manifest", "read"]
 
-KINDS = tuple(str(kind) for kind in Kind)
+KINDS = tuple(kinds.BY_NAME)
 
 IGNORED = (
     "APIService",
@@ -160,22 +160,22 @@ class _Reader:
         elif kind in IGNORED:
             fields.warn("kind", f"a {kind} is not a job, so it is left alone")
         elif kind in KINDS:
-            module = kinds.module(Kind(kind))
-            if _is_served(fields, module):
+            found = kinds.named(kind)
+            if _is_served(fields, found):
                 self._add_job(
-                    job_reader.read(root, module, self._complaints, fields.file), fields, root, script
+                    job_reader.read(root, found, self._complaints, fields.file), fields, root, script
                 )
             else:
-                self._complain_in_any_version(fields, root, module)
+                self._complain_in_any_version(fields, root, found)
         elif not kind and (meant := _meant(fields)) is not None:
             self._complain_in_any_version(fields, root, meant)
 
-    def _complain_in_any_version(self, fields: Fields, root: Node, module: KindModule) -> None:
+    def _complain_in_any_version(self, fields: Fields, root: Node, kind: Kind) -> None:
         """Complains of what is wrong with a job whichever version of its kind is meant."""
         by_version: list[dict[tuple[int, int, str], Complaint]] = []
-        for version in module.API_VERSIONS:
+        for version in kind.api_versions:
             complaints = Complaints()
-            job_reader.read(root, module, complaints, fields.file, version)
+            job_reader.read(root, kind, complaints, fields.file, version)
             found = (*complaints.errors, *complaints.warnings)
             by_version.append({(each.line, each.column, each.field): each for each in found})
         for place, each in by_version[0].items():
@@ -232,7 +232,7 @@ class _Reader:
         manifest = short_form.compile(short)
         compiled = field_positions.document_of(manifest, fields.file, root.mark).root
         complaints = Complaints(fields.file)
-        job = job_reader.read(compiled, kinds.module(short.kind), complaints, fields.file)
+        job = job_reader.read(compiled, kinds.named(short.kind), complaints, fields.file)
         for each in (*complaints.errors, *complaints.warnings):
             self._complaints.add(short_form.placed(each, root))
         if job is not None:
@@ -248,7 +248,7 @@ class _Reader:
             fields.warn("kind", "a Pod is run as a batch/v1 Job that has it as its template")
             job = bare_pod.as_job(root)
             self._add_job(
-                job_reader.read(job, kinds.module(Kind.BATCH), self._complaints, fields.file),
+                job_reader.read(job, kinds.OF_PODS, self._complaints, fields.file),
                 fields,
                 job,
                 None,
@@ -276,21 +276,20 @@ def _unpacked(root: Node) -> Iterator[Node]:
         yield root
 
 
-def _meant(fields: Fields) -> KindModule | None:
+def _meant(fields: Fields) -> Kind | None:
     """The kind that a document of no known kind is written for: its spec has a field that no other has."""
     spec = fields.node("spec")
     written = spec.value if spec is not None and isinstance(spec.value, dict) else {}
-    modules = (kinds.module(kind) for kind in Kind)
-    return next((module for module in modules if module.SPECS and module.SPECS in written), None)
+    return next((kind for kind in kinds.KINDS if kind.specs and kind.specs in written), None)
 
 
-def _is_served(fields: Fields, module: KindModule) -> bool:
+def _is_served(fields: Fields, kind: Kind) -> bool:
     version = fields.text("apiVersion")
-    if version in module.API_VERSIONS:
+    if version in kind.api_versions:
         return True
-    supported = ", ".join(quoted(each) for each in module.API_VERSIONS)
+    supported = ", ".join(quoted(each) for each in kind.api_versions)
     if version is not None:
         fields.error("apiVersion", f"Unsupported value: {quoted(version)}: supported values: {supported}")
     elif fields.node("apiVersion") is None:
-        fields.error("apiVersion", "is missing", f"write `apiVersion: {module.API_VERSIONS[0]}`")
+        fields.error("apiVersion", "is missing", f"write `apiVersion: {kind.api_versions[0]}`")
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
 import yaml
 
 from bireme import kinds
@@ -35,7 +36,7 @@ def complete(read_job: ReadJob) -> Manifest:
     manifest = copy.deepcopy(read_job.manifest)
     job = read_job.job
     spec = dict(manifest.get("spec") or {})
-    field = kinds.module(job.kind).SPECS
+    field = kinds.of(job).specs
     if field:
         spec["runPolicy"] = _run_policy(job, spec.get("runPolicy") or {})
     else:
@@ -81,8 +82,9 @@ def _limits(job: Job, written: Manifest) -> Manifest:
 
 
 def _options(job: Job, written: Manifest) -> Manifest:
-    filled: Manifest = _filled(written, job.options)
-    return {key: filled[key] for key in job.options if key in filled}
+    options: Manifest = msgspec.to_builtins(job.options)
+    filled: Manifest = _filled(written, options)
+    return {key: filled[key] for key in options if key in filled}
 
 
 def _filled(written: Any, value: object) -> Any:  # Any: JSON has no better type
@@ -110,7 +112,7 @@ def _role(job: Job, role: Role, written: Manifest) -> Manifest:
     restart = Restart.NEVER if role.restart is Restart.RECREATE else role.restart
     filled: Manifest = {"replicas": role.replicas, "restartPolicy": str(restart)}
     filled |= {key: value for key, value in written.items() if value is not None and key not in filled}
-    name, number = kinds.module(job.kind).PORT
+    name, number = kinds.of(job).port
     for container in filled["template"]["spec"]["containers"] if name else ():
         if container["name"] == role.main:
             _add_port(container, name, number)

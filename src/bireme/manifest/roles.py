@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from bireme.kinds.contract import KindModule, RoleType
+from bireme.kinds.contract import MOST_REPLICAS, Kind, RoleType, Sentences
 from bireme.manifest import name_rules, pod_templates
-from bireme.manifest.pod_templates import Sentences
 from bireme.manifest.problems import Fields
 from bireme.manifest.text.nodes import quoted
-from bireme.model.job import Kind, Restart, Role
+from bireme.model.job import Restart, Role
 from bireme.model.pods import Container, PodSpec
-
-MOST_REPLICAS = 5_000
-"""Of a whole job: so many were tried. With twice as many, and names as long as they may be, the status of a
-job that has succeeded is larger than the 1.5 MiB that etcd takes."""
 
 RESTARTS = (Restart.ALWAYS, Restart.ON_FAILURE, Restart.NEVER, Restart.EXIT_CODE)
 
@@ -22,15 +17,6 @@ RESTARTS = (Restart.ALWAYS, Restart.ON_FAILURE, Restart.NEVER, Restart.EXIT_CODE
 _BATCH_RESTARTS = {"OnFailure": Restart.ON_FAILURE, "Never": Restart.RECREATE}
 
 _BATCH_SENTENCES = Sentences(containers="is missing", image="is missing")
-_MPI_SENTENCES = Sentences(
-    specs="Required value: MPIReplicaSpecs is not valid",
-    containers="Required value: MPIReplicaSpecs is not valid: containers definition expected in {role}",
-    image="Required value: MPIReplicaSpecs is not valid: Image is undefined in the container of {role}",
-)
-_MPI_V2BETA1_SENTENCES = Sentences(
-    specs="Required value: must have replica specs",
-    containers="Required value: must define at least one container",
-)
 
 
 class ReadRoles(Struct, frozen=True):
@@ -40,18 +26,18 @@ class ReadRoles(Struct, frozen=True):
     complete: bool = True
 
 
-def read(spec: Fields, module: KindModule, api_version: str) -> ReadRoles:
+def read(spec: Fields, kind: Kind, api_version: str) -> ReadRoles:
     """Reads the roles of a job, each with its defaults."""
-    types = module.role_types(api_version)
-    if not module.SPECS:
-        return ReadRoles((_batch_role(spec, module, types[0]),))
-    specs = spec.mapping(module.SPECS)
+    types = kind.role_types(api_version)
+    if not kind.specs:
+        return ReadRoles((_batch_role(spec, kind, types[0]),))
+    specs = spec.mapping(kind.specs)
     if specs is None or not specs.keys():
-        if specs is not None or spec.node(module.SPECS) is None:
-            spec.error(module.SPECS, _sentences(module, api_version).specs)
+        if specs is not None or spec.node(kind.specs) is None:
+            spec.error(kind.specs, kind.sentences(api_version, "").specs)
         return ReadRoles((), complete=False)
     chosen, complete = _chosen(specs, types)
-    roles = {type_.key: _role(specs, key, module, type_, api_version) for key, type_ in chosen.items()}
+    roles = {type_.key: _role(specs, key, kind, type_, api_version) for key, type_ in chosen.items()}
     ordered = tuple(roles[type_.key] for type_ in types if type_.key in roles)
     return ReadRoles(ordered, complete)
 
@@ -77,44 +63,44 @@ def _chosen(specs: Fields, types: tuple[RoleType, ...]) -> tuple[dict[str, RoleT
     return chosen, complete
 
 
-def _role(specs: Fields, key: str, module: KindModule, type_: RoleType, api_version: str) -> Role:
+def _role(specs: Fields, key: str, kind: Kind, type_: RoleType, api_version: str) -> Role:
     fields = specs.mapping(key)
     if fields is None:
         if specs.node(key) is None:
-            specs.error(key, _sentences(module, api_version, type_.key).containers)
-        return _placeholder(module, type_)
+            specs.error(key, kind.sentences(api_version, type_.key).containers)
+        return _placeholder(kind, type_)
     replicas = fields.integer("replicas", type_.replicas, minimum=0, maximum=MOST_REPLICAS)
     restart = Restart(fields.choice("restartPolicy", RESTARTS, type_.restart))
     template = fields.mapping("template")
     pod = PodSpec(())
     if template is not None:
-        pod = pod_templates.read(template, _sentences(module, api_version, type_.key))
+        pod = pod_templates.read(template, kind.sentences(api_version, type_.key))
         _warn_of_inner_policy(template)
     elif fields.node("template") is None:
-        fields.error("template", _sentences(module, api_version, type_.key).containers)
+        fields.error("template", kind.sentences(api_version, type_.key).containers)
     fields.done()
-    main = _main(template, pod, module)
+    main = _main(template, pod, kind)
     return Role(
         name=type_.key.lower(),
         type=type_.key,
         replicas=replicas,
         restart=restart,
-        pod=_with_port(_not_empty(pod, main), main, module),
+        pod=_with_port(_not_empty(pod, main), main, kind),
         main=main,
         naming=type_.naming,
     )
 
 
-def _batch_role(spec: Fields, module: KindModule, type_: RoleType) -> Role:
+def _batch_role(spec: Fields, kind: Kind, type_: RoleType) -> Role:
     template = spec.mapping("template")
     if template is None:
         if spec.node("template") is None:
             spec.error("template", "is missing")
-        return _placeholder(module, type_)
+        return _placeholder(kind, type_)
     pod = pod_templates.read(template, _BATCH_SENTENCES)
     restart = _batch_restart(template, type_)
-    main = _main(template, pod, module)
-    return structs.replace(_placeholder(module, type_), restart=restart, pod=_not_empty(pod, main), main=main)
+    main = _main(template, pod, kind)
+    return structs.replace(_placeholder(kind, type_), restart=restart, pod=_not_empty(pod, main), main=main)
 
 
 def _batch_restart(template: Fields, type_: RoleType) -> Restart:
@@ -133,21 +119,21 @@ def _batch_restart(template: Fields, type_: RoleType) -> Restart:
     return _BATCH_RESTARTS.get(written, type_.restart)
 
 
-def _main(template: Fields | None, pod: PodSpec, module: KindModule) -> str:
+def _main(template: Fields | None, pod: PodSpec, kind: Kind) -> str:
     """Names the container that trains: the one with the kind's usual name, else the first."""
     inner = [one.name for one in pod.containers]
-    if module.MAIN in inner or not inner:
-        return module.MAIN
+    if kind.container in inner or not inner:
+        return kind.container
     spec = None if template is None else template.mapping("spec")
-    if module.MAIN and spec is not None:
-        text = f"no container is named {quoted(module.MAIN)}, so the first one, {quoted(inner[0])}, trains"
+    if kind.container and spec is not None:
+        text = f"no container is named {quoted(kind.container)}, so the first one, {quoted(inner[0])}, trains"
         spec.warn("containers", text)
     return inner[0]
 
 
-def _with_port(pod: PodSpec, main: str, module: KindModule) -> PodSpec:
+def _with_port(pod: PodSpec, main: str, kind: Kind) -> PodSpec:
     """Adds the kind's port to the main container, unless a port of that name is there."""
-    name, number = module.PORT
+    name, number = kind.port
     if not name:
         return pod
     containers = tuple(
@@ -164,10 +150,10 @@ def _not_empty(pod: PodSpec, main: str) -> PodSpec:
     return pod if pod.containers else structs.replace(pod, containers=(Container(main),))
 
 
-def _placeholder(module: KindModule, type_: RoleType) -> Role:
-    pod = PodSpec((Container(module.MAIN),))
+def _placeholder(kind: Kind, type_: RoleType) -> Role:
+    pod = PodSpec((Container(kind.container),))
     return Role(
-        type_.key.lower(), type_.key, type_.replicas, type_.restart, pod, module.MAIN, naming=type_.naming
+        type_.key.lower(), type_.key, type_.replicas, type_.restart, pod, kind.container, naming=type_.naming
     )
 
 
@@ -176,10 +162,3 @@ def _warn_of_inner_policy(template: Fields) -> None:
     if spec is not None and spec.node("restartPolicy") is not None:
         text = "Restart policy in pod template will be overwritten by restart policy in replica spec"
         spec.warn("restartPolicy", text, "write it beside `template`")
-
-
-def _sentences(module: KindModule, api_version: str, role: str = "") -> Sentences:
-    if module.KIND is not Kind.MPI:
-        return Sentences()
-    found = _MPI_V2BETA1_SENTENCES if api_version == "kubeflow.org/v2beta1" else _MPI_SENTENCES
-    return Sentences(found.specs, found.containers.format(role=role), found.image.format(role=role))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from bireme import kinds
 from bireme.core.scripts import metric_patterns
-from bireme.kinds.mpi_spec import AGENT_ANNOTATION
 from bireme.manifest import name_rules
 from bireme.manifest.problems import Fields
 from bireme.manifest.text.nodes import quoted
@@ -33,10 +33,8 @@ _ANNOTATIONS = (
     ELASTIC_MIN_ANNOTATION,
     METRICS_ANNOTATION,
     RESUMES_ANNOTATION,
-    AGENT_ANNOTATION,
+    *(annotation for kind in kinds.KINDS for annotation in kind.annotations),
 )
-_MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
-_MPI_MANAGERS = ("kubeflow.org/mpi-operator", "kueue.x-k8s.io/multikueue")
 
 
 class Wishes(Struct, frozen=True):
@@ -48,12 +46,11 @@ class Wishes(Struct, frozen=True):
     resumes: int = 0
 
 
-def read_run_policy(spec: Fields, api_version: str) -> RunPolicy:
+def read_run_policy(spec: Fields, managers: tuple[str, ...]) -> RunPolicy:
     """Reads `runPolicy` of a Kubeflow kind."""
     fields = spec.mapping("runPolicy")
     if fields is None:
         return RunPolicy()
-    managers = _MPI_MANAGERS if api_version == "kubeflow.org/v2beta1" else _MANAGERS
     policy = RunPolicy(
         clean_pods=CleanPods(fields.choice("cleanPodPolicy", list(CleanPods), CleanPods.NONE)),
         ttl=fields.integer("ttlSecondsAfterFinished", minimum=0),

@@ -19,14 +19,14 @@ from msgspec import Struct, structs
 from bireme import kinds
 from bireme.core.scripts.interpreters import Launch
 from bireme.errors import BadInput
-from bireme.manifest import name_rules, option_amounts, roles, run_policy
+from bireme.kinds.contract import MOST_REPLICAS, Kind, ScriptRole
+from bireme.manifest import name_rules, option_amounts, run_policy
 from bireme.manifest.problems import Complaint, Fields
 from bireme.manifest.text.nodes import Node, describe, quoted
 from bireme.model.job import (
     ENVIRONMENT_ANNOTATION,
     METRICS_ANNOTATION,
     RESTART_ANNOTATION,
-    Kind,
     RestartScope,
 )
 
@@ -57,14 +57,6 @@ MOUNT = "/bireme/checkpoints"
 
 _RANGE = re.compile(r"\s*([0-9]{1,9})\s*\.\.\s*([0-9]{1,9})\s*")
 _DEVICE = "nvidia.com/gpu"
-
-# The image only matters in a cluster, where a manifest without one is refused.
-_IMAGES = {
-    Kind.PYTORCH: "pytorch/pytorch",
-    Kind.TENSORFLOW: "tensorflow/tensorflow",
-    Kind.PADDLE: "paddlepaddle/paddle",
-}
-_ANY_IMAGE = "python:3"
 
 # Which field of the short form a part of the compiled manifest comes from.
 _ORIGINS = tuple(
@@ -103,7 +95,7 @@ class ShortForm(Struct, frozen=True):
     metrics: tuple[str, ...] = ()
     """Names or expressions of numbers that the script prints."""
     env: dict[str, str] = {}
-    kind: Kind = Kind.PYTORCH
+    kind: str = kinds.OF_SCRIPTS.name
     image: str = ""
     python: str = ""
     launcher: tuple[str, ...] | None = None
@@ -137,7 +129,7 @@ def read(fields: Fields) -> ShortForm | None:
         retries=fields.integer("retries", RETRIES, minimum=0),
         metrics=fields.good_texts("metrics", run_policy.wrong_pattern),
         env=fields.text_map("env"),
-        kind=Kind(fields.choice("kind", list(Kind), Kind.PYTORCH)),
+        kind=fields.choice("kind", list(kinds.BY_NAME), kinds.OF_SCRIPTS.name),
         image=fields.text("image", ""),
         python=fields.text("python", ""),
     )
@@ -198,13 +190,18 @@ def compile(short: ShortForm) -> Manifest:
     metadata: Manifest = {"name": short.name} if short.name else {"generateName": f"{_stem(short)}-"}
     if annotations := _annotations(short):
         metadata["annotations"] = annotations
-    api_version = "batch/v1" if short.kind is Kind.BATCH else "kubeflow.org/v1"
-    return {"apiVersion": api_version, "kind": str(short.kind), "metadata": metadata, "spec": _spec(short)}
+    kind = kinds.named(short.kind)
+    return {
+        "apiVersion": kind.script_version(),
+        "kind": kind.name,
+        "metadata": metadata,
+        "spec": _spec(short, kind),
+    }
 
 
 def is_placeholder(image: str) -> bool:
     """Whether an image stands in a compiled manifest only because it must have one."""
-    return image == _ANY_IMAGE or image in _IMAGES.values()
+    return any(kind.image == image for kind in kinds.KINDS)
 
 
 def placed(complaint: Complaint, root: Node) -> Complaint:
@@ -264,7 +261,7 @@ def _workers(fields: Fields) -> tuple[int | None, int]:
     """Returns the lower end of a range, if it is one, and the number of workers to start."""
     node = fields.node("workers")
     if node is None or not isinstance(node.value, str):
-        return None, fields.integer("workers", 1, minimum=1, maximum=roles.MOST_REPLICAS)
+        return None, fields.integer("workers", 1, minimum=1, maximum=MOST_REPLICAS)
     bounds = _RANGE.fullmatch(node.value)
     if bounds is None:
         text = f"wanted a whole number or a range such as 2..8, found {describe(node)}"
@@ -273,7 +270,7 @@ def _workers(fields: Fields) -> tuple[int | None, int]:
         )
         return None, 1
     least, most = int(bounds[1]), int(bounds[2])
-    if not 1 <= least <= most <= roles.MOST_REPLICAS:
+    if not 1 <= least <= most <= MOST_REPLICAS:
         fields.error(
             "workers", f"a range begins with at least 1 and does not fall, found {quoted(node.value)}"
         )
@@ -291,9 +288,10 @@ def _stem(short: ShortForm) -> str:
 
 def _annotations(short: ShortForm) -> dict[str, str]:
     annotations: dict[str, str] = {}
-    if short.kind is not Kind.BATCH:
+    kind = kinds.named(short.kind)
+    if not kind.independent:
         annotations[RESTART_ANNOTATION] = str(RestartScope.GANG)
-    if short.kind is Kind.PYTORCH:
+    if kind.torchrun:
         annotations[ENVIRONMENT_ANNOTATION] = "torchrun"
     if short.least is not None and short.least < short.workers:
         annotations[run_policy.ELASTIC_MIN_ANNOTATION] = str(short.least)
@@ -302,55 +300,25 @@ def _annotations(short: ShortForm) -> dict[str, str]:
     return annotations
 
 
-def _spec(short: ShortForm) -> Manifest:
-    specs = _roles(short)
+def _spec(short: ShortForm, kind: Kind) -> Manifest:
+    more = kind.script_options(short.workers)
+    if not kind.specs:
+        template = _template(short, _container(short))
+        template["spec"]["restartPolicy"] = "Never"
+        return {**more, "backoffLimit": short.retries, "template": template}
     policy = {"backoffLimit": short.retries, "cleanPodPolicy": "Running"}
-    return {"runPolicy": policy, kinds.module(short.kind).SPECS: specs} if specs else _batch_spec(short)
+    roles = {role.key: _role(short, role) for role in kind.script_roles(short.workers)}
+    return {**more, "runPolicy": policy, kind.specs: roles}
 
 
-def _roles(short: ShortForm) -> Manifest:
-    match short.kind:
-        case Kind.PYTORCH | Kind.XGBOOST:
-            master = {"Master": _role(short, 1)}
-            return {**master, "Worker": _role(short, short.workers - 1)} if short.workers > 1 else master
-        case Kind.TENSORFLOW | Kind.JAX | Kind.PADDLE:
-            return {"Worker": _role(short, short.workers)}
-        case Kind.MPI:
-            return _mpi_roles(short)
-        case Kind.BATCH:
-            return {}
-
-
-def _role(short: ShortForm, replicas: int) -> Manifest:
-    return {"replicas": replicas, "restartPolicy": "Never", "template": _template(short, _container(short))}
-
-
-def _mpi_roles(short: ShortForm) -> Manifest:
-    """The launcher starts one rank in every worker, and needs no resources of its own."""
-    command = ["mpirun", "-np", str(short.workers), *_command(short)]
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    launcher = _container(structs.replace(short, gpu=0, cpu="", memory="", env={**as_root, **short.env}))
-    worker = {key: value for key, value in _container(short).items() if key != "command"}
-    return {
-        "Launcher": {
-            "replicas": 1,
-            "restartPolicy": "Never",
-            "template": _template(short, {**launcher, "command": command}),
-        },
-        "Worker": {"replicas": short.workers, "restartPolicy": "Never", "template": _template(short, worker)},
-    }
-
-
-def _batch_spec(short: ShortForm) -> Manifest:
-    template = _template(short, _container(short))
-    template["spec"]["restartPolicy"] = "Never"
-    return {
-        "completionMode": "Indexed",
-        "parallelism": short.workers,
-        "completions": short.workers,
-        "backoffLimit": short.retries,
-        "template": template,
-    }
+def _role(short: ShortForm, role: ScriptRole) -> Manifest:
+    asked = short if role.computes else structs.replace(short, gpu=0, cpu="", memory="")
+    container = _container(structs.replace(asked, env={**role.env, **short.env}))
+    if role.runs:
+        container["command"] = [*role.before, *container["command"]]
+    else:
+        del container["command"]
+    return {"replicas": role.replicas, "restartPolicy": "Never", "template": _template(short, container)}
 
 
 def _template(short: ShortForm, container: Manifest) -> Manifest:
@@ -364,8 +332,8 @@ def _template(short: ShortForm, container: Manifest) -> Manifest:
 
 def _container(short: ShortForm) -> Manifest:
     container: Manifest = {
-        "name": kinds.module(short.kind).MAIN or "main",
-        "image": short.image or _IMAGES.get(short.kind, _ANY_IMAGE),
+        "name": kinds.named(short.kind).container or "main",
+        "image": short.image or kinds.named(short.kind).image,
         "command": _command(short),
     }
     kept = MOUNT if _claim(short.checkpoints)[0] else short.checkpoints

@@ -1,4 +1,4 @@
-"""What is a job: a parsed, defaulted and validated manifest."""
+"""Defines a job: a parsed, defaulted and validated manifest."""
 
 from __future__ import annotations
 
@@ -14,18 +14,6 @@ ENVIRONMENT_ANNOTATION = "bireme.io/environment"
 EVICTION_LIMIT_ANNOTATION = "bireme.io/eviction-limit"
 METRICS_ANNOTATION = "bireme.io/metrics"
 RESUMES_ANNOTATION = "bireme.io/resumes"
-
-
-class Kind(StrEnum):
-    """The job kinds that Bireme runs."""
-
-    PYTORCH = "PyTorchJob"
-    TENSORFLOW = "TFJob"
-    MPI = "MPIJob"
-    JAX = "JAXJob"
-    XGBOOST = "XGBoostJob"
-    PADDLE = "PaddleJob"
-    BATCH = "Job"
 
 
 class Restart(StrEnum):
@@ -125,7 +113,8 @@ class RunPolicy(Struct, frozen=True):
 class Job(Struct, frozen=True):
     """What the user wants, complete: nothing is left to be defaulted."""
 
-    kind: Kind
+    kind: str
+    """The name of one of `kinds`."""
     api_version: str
     name: str
     roles: tuple[Role, ...]
@@ -135,8 +124,8 @@ class Job(Struct, frozen=True):
     unit: RestartScope = RestartScope.REPLICA
     torchrun_environment: bool = False
     """Each replica is one rank and has the whole environment that torchrun would give it."""
-    options: dict[str, object] = {}
-    """The fields that only this kind has, as its module declares them; see `kinds`."""
+    options: object = None
+    """The fields that only this kind has, as its `Options`; see `kinds.typed` for what was stored."""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 

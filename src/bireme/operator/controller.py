@@ -9,23 +9,23 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from bireme import kinds
 from bireme.backends.kubernetes.backend import ClusterBackend, Settings
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.informer import Scoped
-from bireme.backends.kubernetes.objects import job_objects, pod_groups
+from bireme.backends.kubernetes.objects import pod_groups
 from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
 from bireme.backends.kubernetes.objects.job_objects import JobObject
-from bireme.backends.kubernetes.objects.labels import JOB_NAME
 from bireme.engine.step import Conflict, step
-from bireme.model.job import Job, Kind
+from bireme.kinds import SERVED
+from bireme.kinds.labels import JOB_NAME
+from bireme.model.job import Job
 from bireme.model.status import Phase, Status
 from bireme.operator.event_recorder import Teller
 from bireme.operator.metrics import Metrics
 from bireme.operator.store import ClusterStore, Key, version
 from bireme.operator.workqueue import Queue
 
-KINDS = tuple(kind for kind in Kind if kind is not Kind.BATCH)
-"""The kinds that the operator serves; a batch Job has its own controller in every cluster."""
 AT_ONCE = 32
 """Steps that are taken side by side: enough to keep an API server busy."""
 ROUND = 0.02
@@ -44,7 +44,7 @@ class Scope(Struct, frozen=True):
 
     namespaces: tuple[str, ...] = ()
     """No name means all of them."""
-    kinds: tuple[Kind, ...] = KINDS
+    kinds: tuple[str, ...] = SERVED
     nodes: bool = True
     """Whether nodes may be watched: without them a pod on a lost one is waited for."""
 
@@ -67,7 +67,7 @@ class Controller:
         self._pauses: dict[str, float] = {}
         self.is_ready = False
         self._teller = Teller(api, identity, clock)
-        self.jobs = {job_objects.plural(kind): self._job_cache(kind, scope) for kind in scope.kinds}
+        self.jobs = {kinds.named(kind).plural: self._job_cache(kind, scope) for kind in scope.kinds}
         self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=JOB_NAME)
         self.nodes = Scoped(api, ("v1", "nodes"), Node, self._node_changed) if scope.nodes else None
         self.groups = self._group_cache(settings.gang_scheduler, scope)
@@ -98,8 +98,8 @@ class Controller:
             for _ in range(AT_ONCE):
                 tasks.create_task(self._work())
 
-    def _job_cache(self, kind: Kind, scope: Scope) -> Scoped[JobObject]:
-        plural = job_objects.plural(kind)
+    def _job_cache(self, kind: str, scope: Scope) -> Scoped[JobObject]:
+        plural = kinds.named(kind).plural
 
         def changed(before: JobObject | None, after: JobObject | None) -> None:
             self._job_changed(plural, before, after)
@@ -118,7 +118,7 @@ class Controller:
         known = after or before
         assert known is not None
         key = str(Key(plural, known.metadata.namespace, known.metadata.name))
-        labels = {"job_namespace": known.metadata.namespace, "framework": _framework(known.kind)}
+        labels = {"job_namespace": known.metadata.namespace, "framework": kinds.named(known.kind).framework}
         if after is None or (before is not None and before.metadata.uid != after.metadata.uid):
             gone = before or known
             self._keys.pop(gone.metadata.uid, None)
@@ -206,7 +206,7 @@ class Controller:
         self.queue.add_at(key, self._clock() + pause)
 
     def _recorded(self, job: Job, before: Status, after: Status) -> None:
-        labels = {"job_namespace": job.namespace, "framework": _framework(job.kind)}
+        labels = {"job_namespace": job.namespace, "framework": kinds.of(job).framework}
         if after.phase is not before.phase:
             if after.phase is Phase.SUCCEEDED:
                 self._metrics.succeeded.add(**labels)
@@ -215,8 +215,3 @@ class Controller:
         lost = after.crashes + after.evictions - before.crashes - before.evictions
         if lost > 0 and not after.phase.is_final:
             self._metrics.restarted.add(**labels)
-
-
-def _framework(kind: str) -> str:
-    """The kind as the metrics of the Kubeflow operator call it."""
-    return {"TFJob": "tensorflow"}.get(kind, kind.removesuffix("Job").lower())

@@ -55,7 +55,7 @@ class Teller:
     def _body(self, job: Job, event: Event) -> dict[str, Any]:
         now = self._clock()
         stamp = job_status.timestamp(now)
-        component = kinds.module(job.kind).OPERATOR
+        component = kinds.of(job).operator
         return {
             "apiVersion": "v1",
             "kind": "Event",
@@ -65,7 +65,7 @@ class Teller:
             },
             "involvedObject": {
                 "apiVersion": job.api_version,
-                "kind": str(job.kind),
+                "kind": job.kind,
                 "name": job.name,
                 "namespace": job.namespace,
                 "uid": job.uid,

@@ -16,7 +16,6 @@ from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects.api_types import Meta
 from bireme.backends.kubernetes.operators import scope_annotations
-from bireme.model.job import Kind
 
 LASTS = 15
 """Seconds after which a lease that was not renewed may be taken over."""
@@ -54,7 +53,7 @@ class Leadership:
         namespace: str,
         name: str,
         identity: str,
-        kinds: Iterable[Kind] = (),
+        kinds: Iterable[str] = (),
         namespaces: Iterable[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

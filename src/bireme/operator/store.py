@@ -18,7 +18,7 @@ from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.engine.step import Conflict, Stored
 from bireme.manifest import read
 from bireme.model.decisions import Decision
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.model.status import Status
 from bireme.operator.event_recorder import Teller
 
@@ -96,7 +96,7 @@ class ClusterStore:
         try:
             job = self._parse(one).job
         except errors.BadManifest as error:
-            unreadable = Job(Kind(one.kind), one.apiVersion, meta.name, (), meta.namespace, meta.uid)
+            unreadable = Job(one.kind, one.apiVersion, meta.name, (), meta.namespace, meta.uid)
             return Stored(unreadable, status, meta.resourceVersion, problem=error.what)
         if job.policy.managed_by not in OURS:
             return None
@@ -172,11 +172,10 @@ class ClusterStore:
 
 def version(plural: str) -> str:
     """The version in which we read a kind's objects; a kind with several says in each how it was written."""
-    kind = next(one for one in Kind if job_objects.plural(one) == plural)
-    return kinds.module(kind).API_VERSIONS[0]
+    return next(kind for kind in kinds.KINDS if kind.plural == plural).api_versions[0]
 
 
 def _templates(job: Job, manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    specs = manifest["spec"][kinds.module(job.kind).SPECS]
+    specs = manifest["spec"][kinds.of(job).specs]
     by_name = {str(type).lower(): spec.get("template") or {} for type, spec in specs.items()}
     return {role.type: by_name[role.name] for role in job.roles}

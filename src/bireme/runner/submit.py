@@ -144,7 +144,7 @@ def submit(home: Path, submission: Submission, uid: str, now: float) -> Submitte
 
 def _linger(job: Job) -> float:
     """How long replicas may outlive a success; idle ones have nothing to finish."""
-    is_placeholder = kinds.module(job.kind).is_placeholder
+    is_placeholder = kinds.of(job).is_placeholder
     return 0.0 if any(is_placeholder(job, role) for role in job.roles) else LINGER
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bireme import errors
+from bireme import errors, kinds
 from bireme.model.decode_errors import DAMAGED
-from bireme.model.job import Kind
 from bireme.model.status import Phase
 from bireme.runs import directory
 from bireme.runs.directory import RunDirectory
@@ -29,7 +28,7 @@ class RunRow(Struct, frozen=True):
     id: RunId
     path: Path
     host: str
-    kind: Kind | None
+    kind: str | None
     created: float
     phase: Phase | None
     """None if the run's files cannot be read."""
@@ -90,7 +89,11 @@ def forget(connection: sqlite3.Connection, id: RunId) -> None:
 
 
 class _JobHead(Struct, frozen=True):
-    kind: Kind
+    kind: str
+
+    def __post_init__(self) -> None:
+        if self.kind not in kinds.BY_NAME:
+            raise ValueError(f"{self.kind!r} is no kind of job")
 
 
 class _DesiredHead(Struct, frozen=True):
@@ -134,7 +137,7 @@ def _row(home: Path, values: tuple[str, int, str, str, float, str | None, float 
         id=run.id,
         path=run.path,
         host=host,
-        kind=next((known for known in Kind if known == kind), None),
+        kind=kind if kind in kinds.BY_NAME else None,
         created=created,
         phase=next((known for known in Phase if known == phase), None),
         finished=finished,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from bireme import errors
+from bireme import errors, kinds
 from bireme.model.decisions import EventType
 from bireme.model.job import Job
 
@@ -53,6 +53,10 @@ class Desired(Struct, frozen=True):
     """The run is to be ended and removed."""
     generation: int = 1
     """Grows by one with each edit."""
+
+    def __post_init__(self) -> None:
+        # Which fields the options have depends on the kind, which a decoder does not look at.
+        structs.force_setattr(self, "job", kinds.typed(self.job))
 
 
 class Machine(Struct, frozen=True):

@@ -174,7 +174,7 @@ def _together(job: Job) -> Resources:
 
 def _leading_command(job: Job) -> tuple[str, ...]:
     """What the replica that leads runs, or the first one if none does."""
-    module = kinds.module(job.kind)
+    module = kinds.of(job)
     roles = [role for role in job.roles if role.replicas]
     chosen = next((role for role in roles if module.is_leader(job, role, 0)), roles[0] if roles else None)
     return (*chosen.container.command, *chosen.container.args) if chosen else ()

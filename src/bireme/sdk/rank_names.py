@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from bireme import errors, kinds
-from bireme.kinds.contract import ReplicaContext
 from bireme.model.job import Job, Naming, Role, member_name
-from bireme.model.replicas import Addresses
 
-_VARIABLES = ("RANK", "PROCESS_ID", "PADDLE_TRAINER_ID", "JOB_COMPLETION_INDEX")
-"""Where the kinds say which rank a replica is."""
 _MOST_NAMED = 8
 
 
 def counts_ranks(job: Job) -> bool:
     """Whether the replicas of a job are the ranks of a script, whose roles its user never wrote."""
-    return job.torchrun_environment and {role.name for role in job.roles} <= {"master", "worker"}
+    return kinds.of(job).counts_ranks(job)
 
 
 def rank_of(job: Job, role: Role, index: int) -> int | None:
     """The rank that the kind gives a replica; None where ranks are numbered by something else."""
-    place = ReplicaContext(job, role, index, 0, Addresses())
-    given = {one.name: one.value for one in kinds.module(job.kind).wire(place)}
-    values = [given[name] for name in _VARIABLES if given.get(name, "").isdecimal()]
-    return int(values[0]) if values else None
+    return kinds.of(job).rank(job, role, index)
 
 
 def short_name(job: Job, replica: str) -> str:

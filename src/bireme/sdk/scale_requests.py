@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from bireme import errors, kinds
-from bireme.manifest import roles
-from bireme.model.job import Job, Kind, RestartScope, Role
+from bireme.kinds.contract import MOST_REPLICAS, WORKER
+from bireme.model.job import Job, Role
 from bireme.model.status import Phase
 from bireme.sdk import rank_names
 
@@ -20,22 +20,22 @@ def resized(id: str, job: Job, counts: Mapping[str, int], phase: Phase) -> Job:
     """The job with the counts, or the error that says why it cannot have them."""
     if phase.is_final:
         raise errors.BadInput(f"{id} has ended ({phase})", hint="only a job that has not ended can be scaled")
-    if job.kind is Kind.MPI and job.unit is RestartScope.GANG:
+    if why := kinds.of(job).fixed_size(job):
         raise errors.BadInput(
-            f"{id} starts a fixed number of ranks with mpirun -np",
+            f"{id} {why}",
             hint="stop it, and run it again with another number of workers",
         )
     larger = _with_ranks(id, job, counts) if rank_names.counts_ranks(job) else _with_replicas(id, job, counts)
-    problems = list(kinds.module(job.kind).validate(larger))
+    problems = list(kinds.of(job).validate(larger))
     if problems:
         raise errors.BadInput(f"{id} cannot be scaled so: {problems[0].field}: {problems[0].text}")
-    if larger.total > roles.MOST_REPLICAS:
-        raise errors.BadInput(f"a job has at most {roles.MOST_REPLICAS} replicas, got {larger.total}")
+    if larger.total > MOST_REPLICAS:
+        raise errors.BadInput(f"a job has at most {MOST_REPLICAS} replicas, got {larger.total}")
     return larger
 
 
 def _with_ranks(id: str, job: Job, counts: Mapping[str, int]) -> Job:
-    wrong = next((name for name in counts if name not in (ALL, "worker")), None)
+    wrong = next((name for name in counts if name not in (ALL, WORKER)), None)
     if wrong is not None:
         count = counts[wrong]
         raise errors.BadInput(
@@ -47,12 +47,7 @@ def _with_ranks(id: str, job: Job, counts: Mapping[str, int]) -> Job:
         raise errors.BadInput(
             f"a script has at least 1 rank, got {count}", hint=f"to suspend it: bireme stop {id}"
         )
-    first = job.role("master") or job.roles[0]
-    if first.name != "master":
-        return replace(job, roles=(replace(first, replicas=count),))
-    others = job.role("worker") or replace(first, name="worker", type="Worker")
-    more = (replace(others, replicas=count - 1),) if count > 1 else ()
-    return replace(job, roles=(first, *more))
+    return kinds.of(job).with_ranks(job, count)
 
 
 def _with_replicas(id: str, job: Job, counts: Mapping[str, int]) -> Job:
@@ -67,7 +62,7 @@ def _with_replicas(id: str, job: Job, counts: Mapping[str, int]) -> Job:
 def _role(id: str, job: Job, name: str) -> Role:
     found = job.role(name)
     if found is None and name == ALL:
-        found = job.role("worker") or (job.roles[0] if len(job.roles) == 1 else None)
+        found = job.role(WORKER) or (job.roles[0] if len(job.roles) == 1 else None)
     if found is None:
         known = ", ".join(one.name for one in job.roles)
         raise errors.BadInput(f"{id} has no role {name}", hint=f"its roles are {known}")

@@ -10,14 +10,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme import errors
+from bireme import errors, kinds
 from bireme.core.scripts import interpreters
 from bireme.core.scripts.interpreters import Launch
 from bireme.manifest import name_rules, read, short_form
 from bireme.manifest.problems import Complaints
 from bireme.manifest.read import Reading, ReadJob
 from bireme.manifest.text.nodes import Document
-from bireme.model.job import Kind
 from bireme.runner.submit import Submission
 from bireme.runs.run_files import ReferencedValues
 from bireme.runs.run_files import RunOptions as RunOptions
@@ -295,7 +294,8 @@ def _renamed(reading: Reading, name: str) -> Reading:
             f"--name names one job, and there are {len(reading.jobs)} in the manifest",
             hint="leave --name out: each job has a name of its own",
         )
-    if reading.jobs[0].job.kind is not Kind.BATCH and (wrong := name_rules.wrong_job_name(name)):
+    kind = kinds.of(reading.jobs[0].job)
+    if not kind.subdomain_names and (wrong := name_rules.wrong_job_name(name)):
         raise errors.BadInput(f"--name {name}: {wrong}")
     return replace(reading, jobs=(_called(reading.jobs[0], name),))
 

@@ -57,7 +57,7 @@ def test_a_seed_is_the_same_life_every_time() -> None:
 def test_seeds_meet_every_kind_and_every_fate() -> None:
     traces = [lived(seed) for seed in range(100)]
 
-    assert {trace.job.kind for trace in traces} == set(kinds.MODULES)
+    assert {trace.job.kind for trace in traces} == set(kinds.BY_NAME)
     assert {trace.job.unit for trace in traces} == set(RestartScope)
     assert {trace.status.phase for trace in traces} == {Phase.SUCCEEDED, Phase.FAILED}
     assert sum(trace.deaths > 1 for trace in traces) > 10

@@ -6,9 +6,8 @@ from random import Random
 from typing import Any
 
 from bireme import kinds
-from bireme.kinds import mpi_spec
-from bireme.model.job import EVICTION_LIMIT_ANNOTATION, RESTART_ANNOTATION, CleanPods, Kind
-from bireme.operator.controller import KINDS
+from bireme.kinds import SERVED, mpi_spec
+from bireme.model.job import EVICTION_LIMIT_ANNOTATION, RESTART_ANNOTATION, CleanPods
 from tests.simulation.operator.server import Tree
 
 NAMESPACE = "team"
@@ -20,12 +19,12 @@ _MPI_RESTARTS = ("Never", "OnFailure")
 
 def draw(rng: Random, number: int, finalizer: float) -> Tree:
     """A job at random, as it is written."""
-    kind = rng.choice(KINDS)
-    module = kinds.module(kind)
-    version = rng.choice(module.API_VERSIONS)
+    kind = rng.choice(SERVED)
+    module = kinds.named(kind)
+    version = rng.choice(module.api_versions)
     roles = {type: _role(rng, kind, version, count, finalizer) for type, count in _roles(rng, kind)}
-    spec: Tree = {module.SPECS: roles, "runPolicy": _policy(rng), **_options(rng, kind)}
-    if len(module.API_VERSIONS) > 1:
+    spec: Tree = {module.specs: roles, "runPolicy": _policy(rng), **_options(rng, kind)}
+    if len(module.api_versions) > 1:
         spec["servedVersion"] = version.rpartition("/")[2]
     annotations = {RESTART_ANNOTATION: "gang"} if rng.random() < 0.4 else {}
     if rng.random() < 0.2:
@@ -35,7 +34,7 @@ def draw(rng: Random, number: int, finalizer: float) -> Tree:
         # A program that is always started again never ends; then only a deadline ends its job.
         spec["runPolicy"]["activeDeadlineSeconds"] = rng.randint(10, LONGEST_DEADLINE)
     return {
-        "apiVersion": module.API_VERSIONS[0],
+        "apiVersion": module.api_versions[0],
         "kind": str(kind),
         "metadata": {
             "name": f"job-{number}",
@@ -48,7 +47,7 @@ def draw(rng: Random, number: int, finalizer: float) -> Tree:
 
 def scaled(rng: Random, tree: Tree) -> Tree:
     """The spec of a job with another number of workers."""
-    specs = kinds.module(Kind(tree["kind"])).SPECS
+    specs = kinds.named(tree["kind"]).specs
     roles = tree["spec"][specs]
     if "Worker" not in roles:
         return dict(tree["spec"])
@@ -61,16 +60,16 @@ def suspended(tree: Tree, suspend: bool) -> Tree:
     return {**tree["spec"], "runPolicy": {**tree["spec"]["runPolicy"], "suspend": suspend}}
 
 
-def _roles(rng: Random, kind: Kind) -> list[tuple[str, int]]:
+def _roles(rng: Random, kind: str) -> list[tuple[str, int]]:
     many = rng.randint(1, 3)
     match kind:
-        case Kind.JAX:
+        case "JAXJob":
             return [("Worker", many)]
-        case Kind.MPI:
+        case "MPIJob":
             return [("Launcher", 1), ("Worker", many)]
-        case Kind.XGBOOST:
+        case "XGBoostJob":
             return [("Master", 1), ("Worker", many)]
-        case Kind.TENSORFLOW:
+        case "TFJob":
             chief = rng.choice(([], [("Chief", 1)]))
             more = [("PS", rng.randint(1, 2))] if rng.random() < 0.4 else []
             return [*chief, *more, ("Worker", many)]
@@ -78,8 +77,12 @@ def _roles(rng: Random, kind: Kind) -> list[tuple[str, int]]:
             return [("Master", 1), ("Worker", many)] if rng.random() < 0.6 else [("Worker", many)]
 
 
-def _role(rng: Random, kind: Kind, version: str, replicas: int, finalizer: float) -> Tree:
-    main: dict[str, Any] = {"name": kinds.module(kind).MAIN or "main", "image": "train", "command": ["train"]}
+def _role(rng: Random, kind: str, version: str, replicas: int, finalizer: float) -> Tree:
+    main: dict[str, Any] = {
+        "name": kinds.named(kind).container or "main",
+        "image": "train",
+        "command": ["train"],
+    }
     template: Tree = {"spec": {"containers": [main], "terminationGracePeriodSeconds": rng.choice((0, 2, 30))}}
     if rng.random() < finalizer:
         template["metadata"] = {"finalizers": ["example.com/hold"]}
@@ -100,10 +103,10 @@ def _policy(rng: Random) -> Tree:
     return policy
 
 
-def _options(rng: Random, kind: Kind) -> Tree:
-    if kind is Kind.TENSORFLOW and rng.random() < 0.3:
+def _options(rng: Random, kind: str) -> Tree:
+    if kind == "TFJob" and rng.random() < 0.3:
         return {"successPolicy": "AllWorkers", "enableDynamicWorker": rng.random() < 0.5}
-    if kind is Kind.PYTORCH and rng.random() < 0.2:
+    if kind == "PyTorchJob" and rng.random() < 0.2:
         metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}
         metrics = [metric] if rng.random() < 0.5 else []
         return {"elasticPolicy": {"maxReplicas": 4, "metrics": metrics}}

@@ -15,10 +15,10 @@ from bireme.backends.kubernetes.objects import job_objects, job_status, pod_buil
 from bireme.backends.kubernetes.objects.api_types import seconds
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.objects.labels import ATTEMPT
+from bireme.kinds import SERVED
 from bireme.manifest import read
 from bireme.model.job import CleanPods, Job, replica_ids
 from bireme.model.status import Status
-from bireme.operator.controller import KINDS
 from tests.simulation import rules
 from tests.simulation.operator.answering import Guard
 from tests.simulation.operator.history import Story
@@ -30,7 +30,7 @@ from tests.simulation.operator.simulated_pod import Body
 from tests.simulation.operator.watches import LONGEST_STALL
 from tests.simulation.rules import Ledger, Violation, need
 
-PLURALS = tuple(job_objects.plural(kind) for kind in KINDS)
+PLURALS = tuple(kinds.named(kind).plural for kind in SERVED)
 OLD_NEWS = 2 * LONGEST_STALL
 """Seconds after which an operator must have heard of a change."""
 
@@ -128,7 +128,7 @@ class Rules(Guard):
         if status.completed is not None or job.policy.suspend or self._changed_lately(job):
             return
         need(body.attempt <= status.attempt, f"{body.uid} of a newer attempt is stopped")
-        wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
+        wanted = kinds.of(job).wanted(job, frozenset(status.done))
         healthy = body.alive and not body.stopping and any(one.name == body.name for one in wanted)
         unknown = body.unlabelled and not body.recorded
         need(not healthy or body.attempt < status.attempt or unknown, f"{body.uid} is stopped for nothing")

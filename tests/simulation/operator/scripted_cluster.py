@@ -10,7 +10,6 @@ from random import Random
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.model.job import Kind
 from bireme.model.status import Status
 from tests.simulation.operator import run
 from tests.simulation.operator.chaos import relabelled
@@ -177,7 +176,7 @@ def _ranks(count: int) -> Tree:
 
 def _job(kind: str, spec: Tree, name: str = "job") -> Tree:
     return {
-        "apiVersion": kinds.module(Kind(kind)).API_VERSIONS[0],
+        "apiVersion": kinds.named(kind).api_versions[0],
         "kind": kind,
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {**spec, "runPolicy": {"cleanPodPolicy": "All"}},

@@ -6,7 +6,7 @@ import pytest
 
 from bireme.core import cleanup
 from bireme.model.decisions import Abandon, Event, EventType, Release, Stop
-from bireme.model.job import CleanPods, Kind, Restart, RunPolicy
+from bireme.model.job import CleanPods, Restart, RunPolicy
 from bireme.model.replicas import ReplicaPhase, Waiting
 from bireme.model.status import Counts, Phase
 from tests.unit import build
@@ -28,7 +28,7 @@ from tests.unit.core.world import (
 def ended(policy: RunPolicy, *, won: bool, at: float = 100.0) -> World:
     """A job with a master and three workers of which one succeeded and one failed, and whose master ended."""
     roles = build.role("Master"), build.role("Worker", 3, restart=Restart.RECREATE)
-    world = World(build.job(Kind.PYTORCH, *roles, policy=policy))
+    world = World(build.job("PyTorchJob", *roles, policy=policy))
     world.look(running("master-0"), running("worker-0"), running("worker-1"), running("worker-2"))
     master = succeeded("master-0") if won else crashed("master-0")
     world.look(master, running("worker-0"), succeeded("worker-1"), crashed("worker-2"), at=at)

@@ -6,7 +6,7 @@ import pytest
 
 from bireme.core import clock
 from bireme.model.decisions import Stop
-from bireme.model.job import CleanPods, Kind, Restart, RestartScope, RunPolicy
+from bireme.model.job import CleanPods, Restart, RestartScope, RunPolicy
 from bireme.model.status import Phase, Refusal, Retry, Status
 from tests.unit import build
 from tests.unit.core.world import World, at_work, crashed, running, starts, succeeded, workers
@@ -43,7 +43,7 @@ def test_a_deadline_comes_after_the_clock_was_set_back() -> None:
 def test_replicas_that_outlive_a_success_are_stopped_after_the_clock_was_set_back() -> None:
     master = build.role("Master", restart=Restart.NEVER)
     policy = RunPolicy(linger=30.0, clean_pods=CleanPods.NONE)
-    world = World(build.job(Kind.PYTORCH, master, build.role("Worker"), policy=policy))
+    world = World(build.job("PyTorchJob", master, build.role("Worker"), policy=policy))
     world.look(at=2 * HOUR)
     world.look(succeeded("master-0"), running("worker-0"), at=2 * HOUR + 1.0)
     assert world.status.phase is Phase.SUCCEEDED

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bireme.core import conditions
-from bireme.model.job import Kind
 from bireme.model.status import ConditionType, Status
 from tests.unit import build
 from tests.unit.core.world import told
 
-JOB = build.job(Kind.PYTORCH)
+JOB = build.job("PyTorchJob")
 CREATED, RUNNING, RESTARTING = ConditionType.CREATED, ConditionType.RUNNING, ConditionType.RESTARTING
 SUCCEEDED, SUSPENDED, FAILED = ConditionType.SUCCEEDED, ConditionType.SUSPENDED, ConditionType.FAILED
 

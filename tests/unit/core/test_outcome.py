@@ -6,13 +6,13 @@ import pytest
 
 from bireme.core import outcome
 from bireme.kinds.contract import Tally
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Counts, Status
 from tests.unit import build
 from tests.unit.core.world import crashed, pending, running, seen, stopping, succeeded, unknown, workers
 
-JOB = build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 2))
+JOB = build.job("PyTorchJob", build.role("Master"), build.role("Worker", 2))
 
 
 def tally(
@@ -109,7 +109,7 @@ def test_a_success_of_another_attempt_is_none() -> None:
 
 
 def test_a_success_of_one_who_works_alone_counts_in_every_attempt() -> None:
-    batch = build.job(Kind.BATCH, options={"parallelism": 2, "completions": 2})
+    batch = build.job("Job", options={"parallelism": 2, "completions": 2})
 
     assert noted(succeeded("1", attempt=0), job=batch, status=Status(attempt=1)) == ("mnist-1",)
 

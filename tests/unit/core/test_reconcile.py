@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from bireme.core.reconcile import reconcile
 from bireme.model.decisions import Decision, Event, EventType
-from bireme.model.job import CleanPods, Kind, Restart, RestartScope, RunPolicy
+from bireme.model.job import CleanPods, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Fault, Observation, Told, Waiting
 from bireme.model.status import ConditionType, Counts, Phase, Status
 from tests.unit import build
@@ -162,7 +162,7 @@ def test_a_limit_is_named_before_a_fault_and_a_fault_before_the_kinds_own_verdic
 
 def test_a_success_counts_although_a_worker_was_lost_with_it() -> None:
     roles = build.role("Master"), build.role("Worker", 2)
-    world = World(build.job(Kind.PYTORCH, *roles, policy=RunPolicy(backoff_limit=0)))
+    world = World(build.job("PyTorchJob", *roles, policy=RunPolicy(backoff_limit=0)))
     world.look(running("master-0"), running("worker-0"), running("worker-1"))
 
     world.look(succeeded("master-0"), crashed("worker-0"), evicted("worker-1"), at=1.0)
@@ -193,7 +193,7 @@ def test_a_job_that_lost_its_place_in_the_queue_between_attempts_is_queued_again
 
 def test_a_pod_that_is_unreachable_keeps_a_work_queue_from_being_over() -> None:
     """A batch Job without completions succeeds once one pod succeeded and nobody works any more."""
-    job = build.job(Kind.BATCH, build.role("Pod", restart=Restart.RECREATE), options={"parallelism": 2})
+    job = build.job("Job", build.role("Pod", restart=Restart.RECREATE), options={"parallelism": 2})
     world = World(job)
     world.look(running("0"), running("1"))
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from bireme.model.decisions import Event, EventType, Stop
-from bireme.model.job import Kind, Restart, RestartScope, RunPolicy
+from bireme.model.job import Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Replica
 from bireme.model.status import ConditionType, Counts, Phase, Status
 from tests.unit import build
@@ -119,7 +119,7 @@ def test_a_loss_is_announced_by_a_condition_and_a_warning() -> None:
 def test_an_announcement_names_every_role_that_lost_somebody_and_no_other() -> None:
     again = Restart.ON_FAILURE
     world = World(
-        build.job(Kind.PYTORCH, build.role("Master", restart=again), build.role("Worker", 2, restart=again))
+        build.job("PyTorchJob", build.role("Master", restart=again), build.role("Worker", 2, restart=again))
     )
     everybody = running("master-0"), running("worker-0"), running("worker-1")
     world.look(*everybody)
@@ -203,7 +203,7 @@ def test_a_gang_counts_its_attempts_losses_once_while_the_rest_falls() -> None:
 
 def test_independent_replicas_that_are_done_stay_done_over_every_attempt() -> None:
     job = build.job(
-        Kind.BATCH,
+        "Job",
         build.role("Pod", restart=Restart.RECREATE),
         unit=RestartScope.GANG,
         options={"parallelism": 2, "completions": 2},
@@ -220,7 +220,7 @@ def test_independent_replicas_that_are_done_stay_done_over_every_attempt() -> No
 
 
 DYNAMIC = build.job(
-    Kind.TENSORFLOW,
+    "TFJob",
     build.role("Chief", restart=Restart.NEVER),
     build.role("Worker", 2, restart=Restart.NEVER),
     options={"enableDynamicWorker": True},

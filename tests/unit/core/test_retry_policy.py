@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from bireme import kinds
 from bireme.model.job import Job, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Replica, Told
 from bireme.model.status import Blame, Phase, Progress, Status
@@ -305,7 +306,7 @@ def test_who_ended_without_a_word_may_be_why_the_others_failed_the_same_way_agai
 
 
 def test_who_does_not_train_cannot_know_that_the_others_got_no_further() -> None:
-    world = at_work(gang())
+    world = at_work(kinds.typed(replace(gang(), kind="TFJob", options=None)))
     for attempt in range(2):
         lost = replace(fell("worker-1", VALUE, attempt=attempt), role="evaluator")
         lose(world, lost, at=10.0 + 10 * attempt)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bireme.model.decisions import Abandon, Event, EventType, Release, Start, Stop
-from bireme.model.job import CleanPods, Job, Kind, Restart, RestartScope, RunPolicy
+from bireme.model.job import CleanPods, Job, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import ReplicaPhase, Waiting
 from bireme.model.status import ConditionType, Counts, Phase
 from tests.unit import build
@@ -27,7 +27,7 @@ RESUMED = Event(EventType.NORMAL, "PyTorchJobResumed", "PyTorchJob mnist is resu
 
 def batch(completions: int = 2) -> Job:
     return build.job(
-        Kind.BATCH,
+        "Job",
         build.role("Pod", restart=Restart.RECREATE),
         options={"parallelism": completions, "completions": completions},
     )

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from bireme.model.decisions import Abandon, Event, EventType, Start, Stop
-from bireme.model.job import Kind, Restart, RestartScope, RunPolicy
+from bireme.model.job import Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Address, Addresses, Granted
 from bireme.model.status import Phase
 from tests.unit import build
@@ -28,7 +28,7 @@ from tests.unit.core.world import (
 )
 
 MPI = build.job(
-    Kind.MPI,
+    "MPIJob",
     build.role("Launcher", restart=Restart.ON_FAILURE),
     build.role("Worker", 2, restart=Restart.ON_FAILURE),
 )
@@ -67,7 +67,7 @@ def test_who_is_done_is_never_started_again() -> None:
 
 
 def test_starts_are_told_once_for_each_role() -> None:
-    world = World(build.job(Kind.TENSORFLOW, build.role("Master"), build.role("Worker", 10)))
+    world = World(build.job("TFJob", build.role("Master"), build.role("Worker", 10)))
 
     decision = world.look()
 
@@ -79,7 +79,7 @@ def test_starts_are_told_once_for_each_role() -> None:
 
 
 def test_others_start_when_the_one_whom_they_look_up_has_its_address() -> None:
-    world = World(build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 2)))
+    world = World(build.job("PyTorchJob", build.role("Master"), build.role("Worker", 2)))
 
     first = world.look()
     placed = world.look(pending("master-0"), at=1.0)
@@ -91,7 +91,7 @@ def test_others_start_when_the_one_whom_they_look_up_has_its_address() -> None:
 
 
 def test_all_start_at_once_where_they_are_placed_together() -> None:
-    job = build.job(Kind.PYTORCH, build.role("Master", 1), build.role("Worker", 2))
+    job = build.job("PyTorchJob", build.role("Master", 1), build.role("Worker", 2))
 
     decision = World(job).look(admission=replace(granted(job), together=True))
 
@@ -99,7 +99,7 @@ def test_all_start_at_once_where_they_are_placed_together() -> None:
 
 
 def test_all_start_at_once_where_addresses_are_given() -> None:
-    job = build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 1))
+    job = build.job("PyTorchJob", build.role("Master"), build.role("Worker", 1))
     world = World(job)
     names = frozenset({"mnist-master-0", "mnist-worker-0"})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bireme.model.decisions import Admit, Demand
-from bireme.model.job import Kind, Restart, RestartScope
+from bireme.model.job import Restart, RestartScope
 from bireme.model.pods import Resources
 from bireme.model.replicas import Granted, Waiting
 from bireme.model.status import Phase
@@ -115,7 +115,7 @@ def test_who_is_done_keeps_its_address_and_claims_nothing() -> None:
 
 def test_who_is_done_and_has_no_address_is_not_asked_for() -> None:
     job = build.job(
-        Kind.BATCH,
+        "Job",
         build.role("Pod", restart=Restart.RECREATE),
         options={"parallelism": 2, "completions": 3},
     )

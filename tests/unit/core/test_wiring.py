@@ -6,7 +6,7 @@ import pytest
 
 from bireme.core.replicas import wiring
 from bireme.model.decisions import Demand, Start
-from bireme.model.job import Job, Kind, ReplicaId, Restart, RestartScope
+from bireme.model.job import Job, ReplicaId, Restart, RestartScope
 from bireme.model.pods import Container, EnvVar, FieldRef, Resources
 from bireme.model.replicas import Address, Addresses
 from tests.unit import build
@@ -33,7 +33,7 @@ def job(
     main = Container("main", command=("train", *args[:1]), args=args, env=env, ports=PORT)
     master = Container("main", command=("serve",), ports={**PORT, "metrics": 9100})
     return build.job(
-        Kind.PYTORCH,
+        "PyTorchJob",
         build.role("Master", 1, master),
         build.role("Worker", 2, main, *others, init=init, restart=restart),
         unit=unit,
@@ -93,7 +93,7 @@ def test_every_regular_container_is_wired_and_no_init_container() -> None:
 
 def test_kinds_that_wire_the_main_container_alone_do() -> None:
     both = build.container(name="main"), build.container(name="other")
-    tf = build.job(Kind.TENSORFLOW, build.role("Worker", 2, *both))
+    tf = build.job("TFJob", build.role("Worker", 2, *both))
 
     start = wiring.start(tf, build.member(tf, "worker"), 0, Addresses())
 
@@ -173,7 +173,7 @@ def test_a_value_from_elsewhere_stays_from_there() -> None:
 
 def test_names_of_kinds_that_are_not_found_by_address_stay() -> None:
     worker = build.role("Worker", 2, build.container("sleep", args=("mnist-worker-0",)))
-    mpi = build.job(Kind.MPI, build.role("Launcher"), worker)
+    mpi = build.job("MPIJob", build.role("Launcher"), worker)
     book = Addresses(book={"mnist-worker-0": Address("127.0.0.1")})
 
     start = wiring.start(mpi, build.member(mpi, "worker"), 0, book)
@@ -186,7 +186,7 @@ def test_a_replica_needs_what_its_pod_claims_and_each_port_once() -> None:
         build.container(name="main", ports={"a": 1, "b": 2}, requests=Resources(cpu=1000)),
         build.container(name="other", ports={"b": 3}, limits=Resources(cpu=500, memory=64)),
     )
-    of = build.job(Kind.PYTORCH, build.role("Worker", 1, *both))
+    of = build.job("PyTorchJob", build.role("Worker", 1, *both))
 
     demand = wiring.demand(of, build.member(of, "worker"), frozenset())
 
@@ -195,8 +195,8 @@ def test_a_replica_needs_what_its_pod_claims_and_each_port_once() -> None:
 
 def test_who_is_done_needs_at_most_its_address() -> None:
     gpu = Resources(cpu=1000, memory=64, devices={"nvidia.com/gpu": 1})
-    with_port = build.job(Kind.PYTORCH, build.role("Worker", 1, build.container(ports=PORT, requests=gpu)))
-    without = build.job(Kind.BATCH, build.role("Pod", 1, build.container(requests=gpu)))
+    with_port = build.job("PyTorchJob", build.role("Worker", 1, build.container(ports=PORT, requests=gpu)))
+    without = build.job("Job", build.role("Pod", 1, build.container(requests=gpu)))
 
     kept = wiring.demand(with_port, build.member(with_port, "worker"), frozenset({"mnist-worker-0"}))
     none = wiring.demand(without, build.member(without, "pod"), frozenset({"mnist-0"}))

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from bireme.core.reconcile import reconcile
 from bireme.model.decisions import Action, Decision, Start, Stop
-from bireme.model.job import Job, Kind, Restart, RestartScope, RunPolicy, replica_ids
+from bireme.model.job import Job, Restart, RestartScope, RunPolicy, replica_ids
 from bireme.model.pods import Resources
 from bireme.model.replicas import (
     Admission,
@@ -32,7 +32,7 @@ def workers(
     policy: RunPolicy | None = None,
 ) -> Job:
     """A PyTorchJob of workers alone: it has succeeded when all of them have."""
-    return build.job(Kind.PYTORCH, build.role("Worker", count, restart=restart), unit=unit, policy=policy)
+    return build.job("PyTorchJob", build.role("Worker", count, restart=restart), unit=unit, policy=policy)
 
 
 def seen(
@@ -143,7 +143,7 @@ def busy(count: int = 2, unit: RestartScope = RestartScope.REPLICA) -> World:
     """A job whose workers have a port and claim a cpu each."""
     one = build.container("train", ports={"pytorchjob-port": 23456}, requests=ONE_CPU)
     role = build.role("Worker", count, one, restart=Restart.ON_FAILURE)
-    return World(build.job(Kind.PYTORCH, role, unit=unit))
+    return World(build.job("PyTorchJob", role, unit=unit))
 
 
 def granted(job: Job, attempt: int = 0) -> Granted:

@@ -7,7 +7,7 @@ from tests.unit.build import declared, environment, job, place, role, tally
 
 from bireme.kinds import batch
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
-from bireme.model.job import Job, Kind, Restart, RunPolicy
+from bireme.model.job import Job, Restart, RunPolicy
 from bireme.model.status import Counts
 
 
@@ -20,7 +20,7 @@ def pods(
 ) -> Job:
     written = {"parallelism": parallelism, "completions": completions, "completionMode": mode}
     options = {name: value for name, value in written.items() if value not in (None, "")}
-    return job(Kind.BATCH, role("Pod", restart=restart), name="prep", policy=policy, options=options)
+    return job("Job", role("Pod", restart=restart), name="prep", policy=policy, options=options)
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_pod_that_is_never_restarted_is_replaced() -> None:
 def test_defaults_applied_twice_change_nothing() -> None:
     given = pods(2, 5, "Indexed", restart=Restart.NEVER)
 
-    assert batch.defaults(given) == given
+    assert batch.KIND.defaults(given) == given
 
 
 # Who should exist.
 
 
 def names(given: Job, *done: str) -> list[str]:
-    return [one.name for one in batch.wanted(given, frozenset(done))]
+    return [one.name for one in batch.KIND.wanted(given, frozenset(done))]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ QUEUE = pods(parallelism=3)
     ],
 )
 def test_outcome(given: Job, seen: Tally, verdict: Verdict) -> None:
-    assert batch.outcome(given, seen) == verdict
+    assert batch.KIND.outcome(given, seen) == verdict
 
 
 # Problems.
@@ -175,10 +175,10 @@ def test_outcome(given: Job, seen: Tally, verdict: Verdict) -> None:
     ],
 )
 def test_problems(given: Job, problems: list[tuple[str, str]]) -> None:
-    assert [(one.field, one.text) for one in batch.validate(given)] == problems
+    assert [(one.field, one.text) for one in batch.KIND.validate(given)] == problems
 
 
 def test_the_first_pod_leads() -> None:
     given = pods(2, 2)
 
-    assert [batch.is_leader(given, declared(given, "pod"), index) for index in range(2)] == [True, False]
+    assert [batch.KIND.is_leader(given, declared(given, "pod"), index) for index in range(2)] == [True, False]

@@ -7,10 +7,9 @@ from tests.unit.build import book, container, declared, environment, job, place,
 
 from bireme.kinds import jax
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
-from bireme.model.job import Kind
 from bireme.model.status import Counts
 
-JOB = job(Kind.JAX, role("Worker", 2), name="psum")
+JOB = job("JAXJob", role("Worker", 2), name="psum")
 
 
 def test_every_process_knows_the_coordinator_and_its_own_number() -> None:
@@ -24,7 +23,7 @@ def test_every_process_knows_the_coordinator_and_its_own_number() -> None:
 
 
 def test_a_declared_port_counts() -> None:
-    given = job(Kind.JAX, role("Worker", 2, container(ports={"jaxjob-port": 7001})))
+    given = job("JAXJob", role("Worker", 2, container(ports={"jaxjob-port": 7001})))
 
     assert "COORDINATOR_PORT=7001" in environment(place(given, "worker", 1))
 
@@ -53,8 +52,8 @@ def test_here_the_coordinator_comes_from_the_book() -> None:
     ],
 )
 def test_outcome(seen: Tally, verdict: Verdict) -> None:
-    assert jax.outcome(JOB, seen) == verdict
+    assert jax.KIND.outcome(JOB, seen) == verdict
 
 
 def test_the_first_worker_leads() -> None:
-    assert [jax.is_leader(JOB, declared(JOB, "worker"), index) for index in range(2)] == [True, False]
+    assert [jax.KIND.is_leader(JOB, declared(JOB, "worker"), index) for index in range(2)] == [True, False]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.unit import build
 from tests.unit.build import container, declared, job, member, role, tally
 
 from bireme.kinds import mpi
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
 from bireme.kinds.mpi_spec import V1, V1ALPHA2, V2BETA1
-from bireme.model.job import CleanPods, Job, Kind, Naming, Restart, Role, RunPolicy
+from bireme.model.job import CleanPods, Job, Naming, Restart, Role, RunPolicy
 from bireme.model.pods import Container
 from bireme.model.status import Counts
 
@@ -26,7 +27,7 @@ def ring(
     **options: object,
 ) -> Job:
     return job(
-        Kind.MPI,
+        "MPIJob",
         role("Launcher", restart=launcher),
         role("Worker", replicas, *workers, restart=worker),
         name="ring",
@@ -50,7 +51,7 @@ def ring(
 def test_each_version_has_restart_policies_of_its_own(
     api_version: str, launcher: Restart, worker: Restart
 ) -> None:
-    first, second = mpi.role_types(api_version)
+    first, second = mpi.KIND.role_types(api_version)
 
     assert (first.key, first.replicas, first.restart, first.naming) == ("Launcher", 1, launcher, Naming.ROLE)
     assert (second.key, second.replicas, second.restart) == ("Worker", 0, worker)
@@ -96,16 +97,16 @@ def test_limits_outside_the_run_policy_are_moved_there() -> None:
     given = ring(V1ALPHA2, backoffLimit=2, activeDeadlineSeconds=60, cleanPodPolicy="Running")
 
     assert given.policy == RunPolicy(clean_pods=CleanPods.RUNNING, deadline=60, backoff_limit=2)
-    assert given.options == {"slotsPerWorker": 1}
+    assert build.options(given) == {"slotsPerWorker": 1}
 
 
 def test_each_version_writes_down_the_defaults_of_fields_that_it_has() -> None:
-    assert ring(V1).options == {"slotsPerWorker": 1}
-    assert ring(V1ALPHA2, mpiDistribution="MPICH").options == {
+    assert build.options(ring(V1)) == {"slotsPerWorker": 1}
+    assert build.options(ring(V1ALPHA2, mpiDistribution="MPICH")) == {
         "slotsPerWorker": 1,
         "mpiDistribution": "MPICH",
     }
-    assert ring(V2BETA1).options == {"slotsPerWorker": 1, "mpiImplementation": "OpenMPI"}
+    assert build.options(ring(V2BETA1)) == {"slotsPerWorker": 1, "mpiImplementation": "OpenMPI"}
 
 
 def test_the_run_policy_wins() -> None:
@@ -119,7 +120,7 @@ def test_the_run_policy_wins() -> None:
 def test_defaults_applied_twice_change_nothing() -> None:
     given = ring(V1ALPHA2, launcher=Restart.NEVER, backoffLimit=2, mpiDistribution="IntelMPI")
 
-    assert mpi.defaults(given) == given
+    assert mpi.KIND.defaults(given) == given
 
 
 def test_the_main_container_of_workers_can_be_named() -> None:
@@ -154,13 +155,13 @@ def test_a_worker_with_nothing_to_run_or_an_ssh_server_idles(
 ) -> None:
     given = ring(api_version, program)
 
-    assert mpi.is_placeholder(given, declared(given, "worker")) is idle
+    assert mpi.KIND.is_placeholder(given, declared(given, "worker")) is idle
 
 
 def test_a_launcher_never_idles() -> None:
     given = ring(V1)
 
-    assert not mpi.is_placeholder(given, declared(given, "launcher"))
+    assert not mpi.KIND.is_placeholder(given, declared(given, "launcher"))
 
 
 @pytest.mark.parametrize("api_version", VERSIONS)
@@ -177,22 +178,22 @@ def test_an_empty_word_is_no_command(api_version: str) -> None:
 def test_the_launcher_waits_for_the_workers(api_version: str) -> None:
     given = ring(api_version)
 
-    assert mpi.start_after(given, declared(given, "launcher")) == ("worker",)
-    assert mpi.start_after(given, declared(given, "worker")) == ()
+    assert mpi.KIND.start_after(given, declared(given, "launcher")) == ("worker",)
+    assert mpi.KIND.start_after(given, declared(given, "worker")) == ()
 
 
 @pytest.mark.parametrize("workers", [(), (role("Worker", 0),)])
 def test_a_launcher_without_workers_starts_at_once(workers: tuple[Role, ...]) -> None:
-    given = job(Kind.MPI, role("Launcher"), *workers, api_version=V1)
+    given = job("MPIJob", role("Launcher"), *workers, api_version=V1)
 
-    assert mpi.start_after(given, declared(given, "launcher")) == ()
+    assert mpi.KIND.start_after(given, declared(given, "launcher")) == ()
 
 
 def test_the_launcher_leads() -> None:
     given = ring(V1)
 
-    assert mpi.is_leader(given, declared(given, "launcher"), 0)
-    assert not mpi.is_leader(given, declared(given, "worker"), 0)
+    assert mpi.KIND.is_leader(given, declared(given, "launcher"), 0)
+    assert not mpi.KIND.is_leader(given, declared(given, "worker"), 0)
 
 
 # Outcome.
@@ -229,22 +230,22 @@ WORKER_FAILED = Failed("MPIJob ring is failed because 1 Worker replica(s) failed
     ],
 )
 def test_outcome(seen: Tally, v1: Verdict, others: Verdict) -> None:
-    assert mpi.outcome(ring(V1), seen) == v1
-    assert mpi.outcome(ring(V2BETA1), seen) == others
-    assert mpi.outcome(ring(V1ALPHA2), seen) == others
+    assert mpi.KIND.outcome(ring(V1), seen) == v1
+    assert mpi.KIND.outcome(ring(V2BETA1), seen) == others
+    assert mpi.KIND.outcome(ring(V1ALPHA2), seen) == others
 
 
 def test_a_worker_that_ended_well_does_not_keep_the_job_from_running() -> None:
     seen = tally(("ring-worker-0",), launcher=Counts(active=1), worker=Counts(active=1, succeeded=1))
 
-    assert mpi.outcome(ring(V2BETA1), seen) == LONG_RUNNING
+    assert mpi.KIND.outcome(ring(V2BETA1), seen) == LONG_RUNNING
 
 
 # Problems.
 
 
 def problems(given: Job) -> list[tuple[str, str]]:
-    return [(one.field, one.text) for one in mpi.validate(given)]
+    return [(one.field, one.text) for one in mpi.KIND.validate(given)]
 
 
 @pytest.mark.parametrize("api_version", VERSIONS)
@@ -262,7 +263,7 @@ def test_a_usual_job_has_no_problem(api_version: str) -> None:
     ],
 )
 def test_there_must_be_a_launcher(api_version: str, field: str, text: str) -> None:
-    given = job(Kind.MPI, role("Worker"), api_version=api_version)
+    given = job("MPIJob", role("Worker"), api_version=api_version)
 
     assert problems(given) == [(field, text)]
 
@@ -276,7 +277,7 @@ def test_there_must_be_a_launcher(api_version: str, field: str, text: str) -> No
     ],
 )
 def test_there_must_be_only_one_launcher(api_version: str, text: str) -> None:
-    given = job(Kind.MPI, role("Launcher", 2), role("Worker"), api_version=api_version)
+    given = job("MPIJob", role("Launcher", 2), role("Worker"), api_version=api_version)
 
     assert ("spec.mpiReplicaSpecs[Launcher].replicas", text) in problems(given)
 

@@ -9,7 +9,7 @@ from tests.unit.build import CLUSTER, book, container, environment, job, place, 
 from bireme.kinds import mpi
 from bireme.kinds.mpi_spec import V1, V1ALPHA2, V2BETA1
 from bireme.model.decisions import File
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.model.pods import Resources
 from bireme.model.replicas import Addresses
 
@@ -20,7 +20,7 @@ GPU = Resources(devices={"nvidia.com/gpu": 1})
 def horovod(api_version: str, workers: int = 2, gpu: bool = False, **options: object) -> Job:
     launcher = container("mpirun", "python", "train.py", limits=GPU if gpu else None)
     return job(
-        Kind.MPI,
+        "MPIJob",
         role("Launcher", 1, launcher),
         role("Worker", workers),
         name="pi",
@@ -213,7 +213,7 @@ def discovery(given: Job, *ready: str, addresses: Addresses = CLUSTER) -> str:
 
 
 def _file(given: Job, path: str, ready: frozenset[str], addresses: Addresses) -> File:
-    return next(one for one in mpi.files(given, ready, addresses) if one.path == path)
+    return next(one for one in mpi.KIND.files(given, ready, addresses) if one.path == path)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_discovery_forgets_workers_that_were_scaled_away() -> None:
 
 
 def test_only_the_script_is_executable() -> None:
-    modes = {one.path: one.mode for one in mpi.files(horovod(V1), frozenset(), CLUSTER)}
+    modes = {one.path: one.mode for one in mpi.KIND.files(horovod(V1), frozenset(), CLUSTER)}
 
     assert modes == {"/etc/mpi/hostfile": 0o444, "/etc/mpi/discover_hosts.sh": 0o555}
 
@@ -295,8 +295,8 @@ def test_only_the_script_is_executable() -> None:
 def test_here_open_mpi_5_is_told_of_one_host_with_all_slots() -> None:
     given = horovod(V2BETA1, slotsPerWorker=2)
 
-    there = {file.path for file in mpi.files(given, frozenset(), CLUSTER)}
-    here = {file.path: file.text for file in mpi.files(given, frozenset(), book(given))}
+    there = {file.path for file in mpi.KIND.files(given, frozenset(), CLUSTER)}
+    here = {file.path: file.text for file in mpi.KIND.files(given, frozenset(), book(given))}
 
     assert "/etc/mpi/one_host" not in there
     assert here["/etc/mpi/one_host"] == "localhost slots=4\n"

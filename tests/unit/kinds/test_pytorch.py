@@ -7,12 +7,12 @@ from tests.unit.build import book, container, declared, environment, job, place,
 
 from bireme.kinds import pytorch
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
-from bireme.model.job import Job, Kind, RunPolicy
+from bireme.model.job import Job, RunPolicy
 from bireme.model.status import Counts
 
-DDP = job(Kind.PYTORCH, role("Master"), role("Worker", 2), name="ddp")
-WORKERS = job(Kind.PYTORCH, role("Worker", 2), name="ddp")
-ELASTIC = job(Kind.PYTORCH, role("Worker", 2), name="ddp", options={"elasticPolicy": {"maxReplicas": 4}})
+DDP = job("PyTorchJob", role("Master"), role("Worker", 2), name="ddp")
+WORKERS = job("PyTorchJob", role("Worker", 2), name="ddp")
+ELASTIC = job("PyTorchJob", role("Worker", 2), name="ddp", options={"elasticPolicy": {"maxReplicas": 4}})
 
 
 def test_the_master_is_rank_0_of_all() -> None:
@@ -36,7 +36,7 @@ def test_workers_come_after_the_master() -> None:
 
 @pytest.mark.parametrize(("nproc", "size"), [("auto", 3), ("gpu", 3), ("4", 12)])
 def test_processes_per_node_count_where_they_are_a_number(nproc: str, size: int) -> None:
-    given = job(Kind.PYTORCH, role("Master"), role("Worker", 2), options={"nprocPerNode": nproc})
+    given = job("PyTorchJob", role("Master"), role("Worker", 2), options={"nprocPerNode": nproc})
 
     wired = environment(place(given, "master"))
 
@@ -54,7 +54,7 @@ def test_workers_alone_have_no_master() -> None:
 
 
 def test_a_declared_port_counts_and_here_the_book_does() -> None:
-    given = job(Kind.PYTORCH, role("Master", 1, container(ports={"pytorchjob-port": 7001})), role("Worker"))
+    given = job("PyTorchJob", role("Master", 1, container(ports={"pytorchjob-port": 7001})), role("Worker"))
 
     there = environment(place(given, "worker"))
     here = environment(place(given, "worker", 0, book(given, first=40000)))
@@ -92,7 +92,7 @@ def test_every_elastic_setting_reaches_torchrun() -> None:
         "nProcPerNode": 2,
         "maxRestarts": 9,
     }
-    given = job(Kind.PYTORCH, role("Worker", 2), options={"elasticPolicy": policy})
+    given = job("PyTorchJob", role("Worker", 2), options={"elasticPolicy": policy})
 
     assert environment(place(given, "worker")) == [
         "PYTHONUNBUFFERED=1",
@@ -117,13 +117,13 @@ def test_every_elastic_setting_reaches_torchrun() -> None:
     ],
 )
 def test_one_elastic_bound_stands_for_the_other(written: dict[str, int], nodes: str) -> None:
-    given = job(Kind.PYTORCH, role("Worker", 2), options={"elasticPolicy": written})
+    given = job("PyTorchJob", role("Worker", 2), options={"elasticPolicy": written})
 
     assert f"PET_NNODES={nodes}" in environment(place(given, "worker"))
 
 
 def test_a_master_alone_counts_as_one_elastic_worker() -> None:
-    given = job(Kind.PYTORCH, role("Master"), options={"elasticPolicy": {}})
+    given = job("PyTorchJob", role("Master"), options={"elasticPolicy": {}})
 
     elastic = pytorch.options(given).elastic_policy
 
@@ -133,7 +133,7 @@ def test_a_master_alone_counts_as_one_elastic_worker() -> None:
 
 def test_a_rank_can_have_the_whole_environment_of_torchrun() -> None:
     given = job(
-        Kind.PYTORCH,
+        "PyTorchJob",
         role("Master"),
         role("Worker", 2),
         name="ddp",
@@ -203,10 +203,10 @@ def test_a_rank_can_have_the_whole_environment_of_torchrun() -> None:
     ],
 )
 def test_outcome(given: Job, seen: Tally, verdict: Verdict) -> None:
-    assert pytorch.outcome(given, seen) == verdict
+    assert pytorch.KIND.outcome(given, seen) == verdict
 
 
-RANKS = job(Kind.PYTORCH, role("Master"), role("Worker"), name="ddp", torchrun_environment=True)
+RANKS = job("PyTorchJob", role("Master"), role("Worker"), name="ddp", torchrun_environment=True)
 BOTH = ("ddp-master-0", "ddp-worker-0")
 
 
@@ -230,7 +230,7 @@ BOTH = ("ddp-master-0", "ddp-worker-0")
     ],
 )
 def test_where_replicas_are_ranks_all_must_succeed(seen: Tally, verdict: Verdict) -> None:
-    assert pytorch.outcome(RANKS, seen) == verdict
+    assert pytorch.KIND.outcome(RANKS, seen) == verdict
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_where_replicas_are_ranks_all_must_succeed(seen: Tally, verdict: Verdict
         (DDP, []),
         (ELASTIC, []),
         (
-            job(Kind.PYTORCH, role("Master", 2), role("Worker", 0)),
+            job("PyTorchJob", role("Master", 2), role("Worker", 0)),
             [
                 ("spec.pytorchReplicaSpecs[Master].replicas", "Forbidden: must be 1"),
                 ("spec.pytorchReplicaSpecs[Worker].replicas", "Forbidden: must be at least 1"),
@@ -247,7 +247,7 @@ def test_where_replicas_are_ranks_all_must_succeed(seen: Tally, verdict: Verdict
         ),
         (
             job(
-                Kind.PYTORCH,
+                "PyTorchJob",
                 role("Master"),
                 options={"elasticPolicy": {"nProcPerNode": 2}, "nprocPerNode": "2"},
             ),
@@ -262,11 +262,11 @@ def test_where_replicas_are_ranks_all_must_succeed(seen: Tally, verdict: Verdict
     ],
 )
 def test_problems(given: Job, problems: list[tuple[str, str]]) -> None:
-    assert [(one.field, one.text) for one in pytorch.validate(given)] == problems
+    assert [(one.field, one.text) for one in pytorch.KIND.validate(given)] == problems
 
 
 def test_the_master_leads_and_without_one_the_first_worker() -> None:
-    assert pytorch.is_leader(DDP, declared(DDP, "master"), 0)
-    assert not pytorch.is_leader(DDP, declared(DDP, "worker"), 0)
-    leaders = [pytorch.is_leader(WORKERS, declared(WORKERS, "worker"), index) for index in range(2)]
+    assert pytorch.KIND.is_leader(DDP, declared(DDP, "master"), 0)
+    assert not pytorch.KIND.is_leader(DDP, declared(DDP, "worker"), 0)
+    leaders = [pytorch.KIND.is_leader(WORKERS, declared(WORKERS, "worker"), index) for index in range(2)]
     assert leaders == [True, False]

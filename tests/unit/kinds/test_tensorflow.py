@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.unit import build
 from tests.unit.build import book, container, declared, environment, job, place, role, tally
 
 from bireme.kinds import tensorflow
 from bireme.kinds.contract import Failed, Problem, Running, Succeeded, Tally, Undecided, Verdict
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.model.replicas import Addresses
 from bireme.model.status import Counts
 
@@ -19,9 +20,7 @@ COMPLETED = Succeeded("TFJob default/mnist successfully completed.")
 
 
 def test_every_replica_of_every_role_is_listed_with_roles_in_alphabetical_order() -> None:
-    given = job(
-        Kind.TENSORFLOW, role("Worker", 2), role("PS"), role("Evaluator"), role("Chief"), namespace="ml"
-    )
+    given = job("TFJob", role("Worker", 2), role("PS"), role("Evaluator"), role("Chief"), namespace="ml")
 
     assert environment(place(given, "worker", 1)) == [
         'TF_CONFIG={"cluster":{'
@@ -34,7 +33,7 @@ def test_every_replica_of_every_role_is_listed_with_roles_in_alphabetical_order(
 
 
 def test_a_master_is_called_master() -> None:
-    given = job(Kind.TENSORFLOW, role("Master"), role("Worker"))
+    given = job("TFJob", role("Master"), role("Worker"))
 
     assert environment(place(given, "master")) == [
         'TF_CONFIG={"cluster":{"master":["mnist-master-0.default.svc:2222"],'
@@ -44,7 +43,7 @@ def test_a_master_is_called_master() -> None:
 
 
 def test_a_cluster_domain_is_appended_to_every_name() -> None:
-    given = job(Kind.TENSORFLOW, role("Worker", 2))
+    given = job("TFJob", role("Worker", 2))
 
     assert environment(place(given, "worker", 0, Addresses(domain="cluster.local"))) == [
         'TF_CONFIG={"cluster":{"worker":['
@@ -56,7 +55,7 @@ def test_a_cluster_domain_is_appended_to_every_name() -> None:
 def test_each_role_has_the_port_that_its_main_container_declares() -> None:
     servers = role("PS", 1, container(name="tensorflow", ports={"tfjob-port": 3333}))
     workers = role("Worker", 1, container(name="side", ports={"tfjob-port": 4444}), container(), main="main")
-    given = job(Kind.TENSORFLOW, servers, workers)
+    given = job("TFJob", servers, workers)
 
     assert environment(place(given, "ps")) == [
         'TF_CONFIG={"cluster":{"ps":["mnist-ps-0.default.svc:3333"],'
@@ -66,7 +65,7 @@ def test_each_role_has_the_port_that_its_main_container_declares() -> None:
 
 
 def test_here_the_addresses_come_from_the_book() -> None:
-    given = job(Kind.TENSORFLOW, role("PS"), role("Worker", 2))
+    given = job("TFJob", role("PS"), role("Worker", 2))
 
     assert environment(place(given, "worker", 0, book(given, first=40000))) == [
         'TF_CONFIG={"cluster":{"ps":["127.0.0.1:40000"],"worker":["127.0.0.1:40001","127.0.0.1:40002"]},'
@@ -75,7 +74,7 @@ def test_here_the_addresses_come_from_the_book() -> None:
 
 
 def test_a_single_replica_is_told_nothing() -> None:
-    assert environment(place(job(Kind.TENSORFLOW, role("Worker")), "worker")) == []
+    assert environment(place(job("TFJob", role("Worker")), "worker")) == []
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def test_where_workers_are_dynamic_a_replica_knows_only_what_it_must(
     role_name: str, index: int, config: str
 ) -> None:
     given = job(
-        Kind.TENSORFLOW,
+        "TFJob",
         role("Chief"),
         role("PS", 2),
         role("Worker", 2),
@@ -111,21 +110,21 @@ def test_where_workers_are_dynamic_a_replica_knows_only_what_it_must(
 
 
 def test_dynamic_workers_without_parameter_servers_have_an_empty_list() -> None:
-    given = job(Kind.TENSORFLOW, role("Worker", 2), options={"enableDynamicWorker": True})
+    given = job("TFJob", role("Worker", 2), options={"enableDynamicWorker": True})
 
-    config = tensorflow.wire(place(given, "worker"))[0].value
+    config = tensorflow.KIND.wire(place(given, "worker"))[0].value
 
     assert json.loads(config)["cluster"]["ps"] == []
 
 
-WITH_CHIEF = job(Kind.TENSORFLOW, role("Worker", 2), role("PS"), role("Chief"))
-WITH_MASTER = job(Kind.TENSORFLOW, role("Worker", 2), role("Master"))
-WORKERS = job(Kind.TENSORFLOW, role("Worker", 2), role("PS"))
-ALL_WORKERS = job(Kind.TENSORFLOW, role("Worker", 2), options={"successPolicy": "AllWorkers"})
-DYNAMIC = job(Kind.TENSORFLOW, role("Worker", 2), options={"enableDynamicWorker": True})
-DYNAMIC_CHIEF = job(Kind.TENSORFLOW, role("Worker", 2), role("Chief"), options={"enableDynamicWorker": True})
-EVALUATOR = job(Kind.TENSORFLOW, role("Evaluator"))
-SERVERS = job(Kind.TENSORFLOW, role("PS", 2))
+WITH_CHIEF = job("TFJob", role("Worker", 2), role("PS"), role("Chief"))
+WITH_MASTER = job("TFJob", role("Worker", 2), role("Master"))
+WORKERS = job("TFJob", role("Worker", 2), role("PS"))
+ALL_WORKERS = job("TFJob", role("Worker", 2), options={"successPolicy": "AllWorkers"})
+DYNAMIC = job("TFJob", role("Worker", 2), options={"enableDynamicWorker": True})
+DYNAMIC_CHIEF = job("TFJob", role("Worker", 2), role("Chief"), options={"enableDynamicWorker": True})
+EVALUATOR = job("TFJob", role("Evaluator"))
+SERVERS = job("TFJob", role("PS", 2))
 FIRST = ("mnist-worker-0",)
 SECOND = ("mnist-worker-1",)
 
@@ -167,7 +166,7 @@ def failed(text: str) -> Failed:
     ],
 )
 def test_outcome(given: Job, seen: Tally, verdict: Verdict) -> None:
-    assert tensorflow.outcome(given, seen) == verdict
+    assert tensorflow.KIND.outcome(given, seen) == verdict
 
 
 @pytest.mark.parametrize(
@@ -183,16 +182,16 @@ def test_the_chief_leads_and_without_one_the_first_worker(given: Job, leaders: l
         f"{one.name}-{index}"
         for one in given.roles
         for index in range(one.replicas)
-        if tensorflow.is_leader(given, one, index)
+        if tensorflow.KIND.is_leader(given, one, index)
     ]
 
     assert leading == leaders
 
 
 def test_two_chiefs_are_refused_whatever_they_are_called() -> None:
-    given = job(Kind.TENSORFLOW, role("Chief"), role("Master"), role("Worker"))
+    given = job("TFJob", role("Chief"), role("Master"), role("Worker"))
 
-    assert list(tensorflow.validate(given)) == [
+    assert list(tensorflow.KIND.validate(given)) == [
         Problem(
             "spec.tfReplicaSpecs",
             "Forbidden: must not have more than 1 Chief or Master role",
@@ -203,17 +202,17 @@ def test_two_chiefs_are_refused_whatever_they_are_called() -> None:
 
 @pytest.mark.parametrize("replicas", [0, 2])
 def test_a_chief_is_one(replicas: int) -> None:
-    given = job(Kind.TENSORFLOW, role("Chief", replicas), role("Worker"))
+    given = job("TFJob", role("Chief", replicas), role("Worker"))
 
-    problems = [(one.field, one.text) for one in tensorflow.validate(given)]
+    problems = [(one.field, one.text) for one in tensorflow.KIND.validate(given)]
 
     assert problems == [("spec.tfReplicaSpecs[Chief].replicas", "Forbidden: must be 1")]
 
 
 def test_an_unknown_success_policy_is_refused() -> None:
-    given = job(Kind.TENSORFLOW, role("Worker"), options={"successPolicy": "AllWorker"})
+    given = job("TFJob", role("Worker"), options={"successPolicy": "AllWorker"})
 
-    problems = [(one.field, one.text) for one in tensorflow.validate(given)]
+    problems = [(one.field, one.text) for one in tensorflow.KIND.validate(given)]
 
     assert problems == [
         (
@@ -224,9 +223,9 @@ def test_an_unknown_success_policy_is_refused() -> None:
 
 
 def test_a_usual_job_has_no_problem() -> None:
-    assert list(tensorflow.validate(WITH_CHIEF)) == []
+    assert list(tensorflow.KIND.validate(WITH_CHIEF)) == []
 
 
 def test_defaults_are_written_down() -> None:
-    assert WORKERS.options == {"successPolicy": "", "enableDynamicWorker": False}
+    assert build.options(WORKERS) == {"successPolicy": "", "enableDynamicWorker": False}
     assert declared(WORKERS, "worker").replicas == 2

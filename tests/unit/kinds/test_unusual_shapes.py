@@ -7,17 +7,17 @@ from tests.unit import build
 
 from bireme import kinds
 from bireme.kinds.contract import Failed, ReplicaContext
-from bireme.model.job import Kind, RunPolicy
+from bireme.model.job import RunPolicy
 from bireme.model.replicas import Address, Addresses
 from bireme.model.status import Counts
 
 
 def values(place: ReplicaContext) -> dict[str, str]:
-    return {one.name: one.value for one in kinds.module(place.job.kind).wire(place)}
+    return {one.name: one.value for one in kinds.named(place.job.kind).wire(place)}
 
 
 def test_ranks_of_workers_alone_begin_with_zero() -> None:
-    job = build.job(Kind.PYTORCH, build.role("Worker", 2), torchrun_environment=True)
+    job = build.job("PyTorchJob", build.role("Worker", 2), torchrun_environment=True)
 
     ranks = [values(build.place(job, "worker", index))["ROLE_RANK"] for index in range(2)]
 
@@ -28,7 +28,7 @@ def test_ranks_are_told_how_many_restarts_they_may_have() -> None:
     told = [
         values(
             build.place(
-                build.job(Kind.PYTORCH, policy=RunPolicy(backoff_limit=limit), torchrun_environment=True),
+                build.job("PyTorchJob", policy=RunPolicy(backoff_limit=limit), torchrun_environment=True),
                 "worker",
             )
         )["TORCHELASTIC_MAX_RESTARTS"]
@@ -39,30 +39,30 @@ def test_ranks_are_told_how_many_restarts_they_may_have() -> None:
 
 
 def test_a_role_without_replicas_has_no_addresses() -> None:
-    job = build.job(Kind.XGBOOST, build.role("Master"), build.role("Worker", 0))
+    job = build.job("XGBoostJob", build.role("Master"), build.role("Worker", 0))
 
     assert "WORKER_ADDRS" not in values(build.place(job, "master"))
 
 
 def test_servers_do_not_come_and_go_with_dynamic_workers() -> None:
     options = {"enableDynamicWorker": True}
-    job = build.job(Kind.TENSORFLOW, build.role("PS", 2), build.role("Worker", 2), options=options)
+    job = build.job("TFJob", build.role("PS", 2), build.role("Worker", 2), options=options)
     tally = build.tally(ps=Counts(active=1, failed=1), worker=Counts(active=2))
 
-    assert isinstance(kinds.module(job.kind).outcome(job, tally), Failed)
+    assert isinstance(kinds.of(job).outcome(job, tally), Failed)
 
 
 def test_a_launcher_needs_no_workers() -> None:
-    job = build.job(Kind.MPI, build.role("Launcher"))
+    job = build.job("MPIJob", build.role("Launcher"))
 
-    assert list(kinds.module(job.kind).validate(job)) == []
+    assert list(kinds.of(job).validate(job)) == []
 
 
 @pytest.mark.parametrize(("implementation", "files"), [("OpenMPI", 3), ("Intel", 2), ("MPICH", 2)])
 def test_only_one_implementation_is_told_that_all_hosts_are_one(implementation: str, files: int) -> None:
     options = {"mpiImplementation": implementation}
-    job = build.job(Kind.MPI, build.role("Launcher"), build.role("Worker", 2), options=options)
+    job = build.job("MPIJob", build.role("Launcher"), build.role("Worker", 2), options=options)
     book = Addresses(book={"mnist-worker-0": Address("127.0.0.1")})
 
-    assert len(kinds.module(job.kind).files(job, frozenset(), book)) == files
-    assert len(kinds.module(job.kind).files(job, frozenset(), build.CLUSTER)) == 2
+    assert len(kinds.of(job).files(job, frozenset(), book)) == files
+    assert len(kinds.of(job).files(job, frozenset(), build.CLUSTER)) == 2

@@ -7,11 +7,11 @@ from tests.unit.build import book, container, declared, environment, job, place,
 
 from bireme.kinds import xgboost
 from bireme.kinds.contract import Failed, Running, Succeeded, Tally, Undecided, Verdict
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.model.status import Counts
 
-JOB = job(Kind.XGBOOST, role("Master"), role("Worker", 2), name="iris")
-ALONE = job(Kind.XGBOOST, role("Master"), name="iris")
+JOB = job("XGBoostJob", role("Master"), role("Worker", 2), name="iris")
+ALONE = job("XGBoostJob", role("Master"), name="iris")
 
 
 def test_the_master_is_rank_0() -> None:
@@ -43,7 +43,7 @@ def test_a_master_alone_hears_of_no_workers() -> None:
 
 def test_declared_ports_count() -> None:
     given = job(
-        Kind.XGBOOST,
+        "XGBoostJob",
         role("Master", 1, container(ports={"xgboostjob-port": 7001})),
         role("Worker", 1, container(ports={"xgboostjob-port": 7002})),
     )
@@ -88,7 +88,7 @@ def test_here_the_addresses_come_from_the_book() -> None:
     ],
 )
 def test_outcome(seen: Tally, verdict: Verdict) -> None:
-    assert xgboost.outcome(JOB, seen) == verdict
+    assert xgboost.KIND.outcome(JOB, seen) == verdict
 
 
 @pytest.mark.parametrize(
@@ -96,19 +96,19 @@ def test_outcome(seen: Tally, verdict: Verdict) -> None:
     [
         (JOB, []),
         (
-            job(Kind.XGBOOST, role("Worker")),
+            job("XGBoostJob", role("Worker")),
             [("spec.xgbReplicaSpecs[Master]", "Required value: must be present")],
         ),
         (
-            job(Kind.XGBOOST, role("Master", 2)),
+            job("XGBoostJob", role("Master", 2)),
             [("spec.xgbReplicaSpecs[Master].replicas", "Forbidden: must be 1")],
         ),
     ],
 )
 def test_there_must_be_one_master(given: Job, problems: list[tuple[str, str]]) -> None:
-    assert [(one.field, one.text) for one in xgboost.validate(given)] == problems
+    assert [(one.field, one.text) for one in xgboost.KIND.validate(given)] == problems
 
 
 def test_only_the_master_leads() -> None:
-    assert xgboost.is_leader(JOB, declared(JOB, "master"), 0)
-    assert not xgboost.is_leader(JOB, declared(JOB, "worker"), 0)
+    assert xgboost.KIND.is_leader(JOB, declared(JOB, "master"), 0)
+    assert not xgboost.KIND.is_leader(JOB, declared(JOB, "worker"), 0)

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from bireme import kinds
 from bireme.backends.kubernetes.objects import pod_builder
 from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.backends.kubernetes.objects.pod_builder import Extras
 from bireme.core.replicas import wiring
-from bireme.kinds import MODULES
 from bireme.manifest import read
 from bireme.model.decisions import Start
-from bireme.model.job import Job, Kind, ReplicaId, Role, member_name
+from bireme.model.job import Job, ReplicaId, Role, member_name
 from bireme.model.replicas import Addresses
 
 # Any: objects of the API are plain JSON.
@@ -64,7 +64,7 @@ class Made:
 
 
 def made(
-    kind: Kind,
+    kind: str,
     roles: Mapping[str, tuple[int, Object]],
     *,
     api_version: str = V1,
@@ -79,7 +79,7 @@ def made(
         "apiVersion": api_version,
         "kind": str(kind),
         "metadata": {"name": "mnist", "namespace": "ml", "annotations": dict(annotations or {})},
-        "spec": {MODULES[kind].SPECS: replicas, **spec},
+        "spec": {kinds.named(kind).specs: replicas, **spec},
     }
     (found,) = read.from_manifest(manifest).jobs
     templates = {type: raw for type, (_, raw) in roles.items()}
@@ -96,7 +96,7 @@ def mpi(
     **spec: object,
 ) -> Made:
     roles = {"Launcher": (1, launcher or template()), "Worker": (workers, worker or template())}
-    return made(Kind.MPI, roles, api_version=api_version, annotations=annotations, restart="", **spec)
+    return made("MPIJob", roles, api_version=api_version, annotations=annotations, restart="", **spec)
 
 
 def seen(raw: Object) -> Pod:

@@ -6,7 +6,6 @@ import pytest
 
 from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.objects.autoscaler import autoscaler
-from bireme.model.job import Kind
 from tests.unit.kubernetes.making import Made, Object, made, mpi, template
 
 METRICS = [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]
@@ -14,7 +13,7 @@ METRICS = [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "
 
 def torch(elastic: Object | None, suspend: bool = False) -> Made:
     policy = {"elasticPolicy": elastic} if elastic is not None else {}
-    return made(Kind.PYTORCH, {"Worker": (2, template())}, runPolicy={"suspend": suspend}, **policy)  # type: ignore[arg-type]
+    return made("PyTorchJob", {"Worker": (2, template())}, runPolicy={"suspend": suspend}, **policy)  # type: ignore[arg-type]
 
 
 def test_an_elastic_job_is_scaled_by_its_metrics() -> None:

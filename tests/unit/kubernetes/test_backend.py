@@ -13,8 +13,8 @@ from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.gang_admission import Gangs
 from bireme.backends.kubernetes.objects import mpi_objects
 from bireme.backends.kubernetes.objects.api_types import Meta, OwnerReference, Pod, PodGroup, PodStatus
-from bireme.backends.kubernetes.objects.labels import JOB_NAME, MPI_ROLE_TYPE
 from bireme.backends.kubernetes.owned_objects import Object, OwnedObjects, make
+from bireme.kinds.labels import JOB_NAME, MPI_ROLE_TYPE
 from bireme.model.decisions import File
 from bireme.model.job import Job
 from bireme.model.replicas import Fault, Observation

@@ -7,11 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from bireme.backends.kubernetes.objects import job_status
-from bireme.model.job import Kind
 from bireme.model.status import Condition, ConditionType, Counts, Refusal, Retry, Sighting, Status
 from tests.unit import build
 
-JOB = replace(build.job(Kind.PYTORCH, build.role("Master"), build.role("Worker", 2)), namespace="team")
+JOB = replace(build.job("PyTorchJob", build.role("Master"), build.role("Worker", 2)), namespace="team")
 BUSY = Status(
     conditions=(
         Condition(

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import pytest
 
+from bireme import kinds
 from bireme.backends.kubernetes.objects import labels
-from bireme.model.job import Kind
+from bireme.kinds.labels import JOB_ROLE
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, made, mpi, template
 
 ROLES = {
-    Kind.TENSORFLOW: ("Chief", "Worker"),
-    Kind.PYTORCH: ("Master", "Worker"),
-    Kind.XGBOOST: ("Master", "Worker"),
-    Kind.PADDLE: ("Master", "Worker"),
-    Kind.JAX: ("Worker",),
+    "TFJob": ("Chief", "Worker"),
+    "PyTorchJob": ("Master", "Worker"),
+    "XGBoostJob": ("Master", "Worker"),
+    "PaddleJob": ("Master", "Worker"),
+    "JAXJob": ("Worker",),
 }
 OPERATORS = {
-    Kind.TENSORFLOW: "tfjob-controller",
-    Kind.PYTORCH: "pytorchjob-controller",
-    Kind.XGBOOST: "xgboostjob-controller",
-    Kind.PADDLE: "paddlejob-controller",
-    Kind.JAX: "jaxjob-controller",
+    "TFJob": "tfjob-controller",
+    "PyTorchJob": "pytorchjob-controller",
+    "XGBoostJob": "xgboostjob-controller",
+    "PaddleJob": "paddlejob-controller",
+    "JAXJob": "jaxjob-controller",
 }
 
 
-def given(kind: Kind, *roles: str) -> Made:
+def given(kind: str, *roles: str) -> Made:
     return made(kind, {role: (1 if role != "Worker" else 2, template()) for role in roles})
 
 
@@ -33,10 +34,10 @@ def short(marks: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
-def test_a_replica_is_known_by_operator_job_type_and_index(kind: Kind) -> None:
+def test_a_replica_is_known_by_operator_job_type_and_index(kind: str) -> None:
     job = given(kind, *ROLES[kind])
 
-    assert short(labels.labels(job.job, job.role("worker"), 1)) == {
+    assert short(kinds.of(job.job).pod_labels(job.job, job.role("worker"), 1)) == {
         "operator-name": OPERATORS[kind],
         "job-name": "mnist",
         "replica-type": "worker",
@@ -47,25 +48,25 @@ def test_a_replica_is_known_by_operator_job_type_and_index(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("kind", "roles", "leaders"),
     [
-        (Kind.TENSORFLOW, ("Chief", "Worker"), ["chief-0"]),
-        (Kind.TENSORFLOW, ("Master", "Worker"), ["master-0"]),
-        (Kind.TENSORFLOW, ("PS", "Worker"), ["worker-0"]),
-        (Kind.PYTORCH, ("Master", "Worker"), ["master-0"]),
-        (Kind.PYTORCH, ("Worker",), ["worker-0"]),
-        (Kind.JAX, ("Worker",), ["worker-0"]),
-        (Kind.XGBOOST, ("Master", "Worker"), ["master-0"]),
-        (Kind.PADDLE, ("Master", "Worker"), ["master-0"]),
-        (Kind.PADDLE, ("Worker",), []),
+        ("TFJob", ("Chief", "Worker"), ["chief-0"]),
+        ("TFJob", ("Master", "Worker"), ["master-0"]),
+        ("TFJob", ("PS", "Worker"), ["worker-0"]),
+        ("PyTorchJob", ("Master", "Worker"), ["master-0"]),
+        ("PyTorchJob", ("Worker",), ["worker-0"]),
+        ("JAXJob", ("Worker",), ["worker-0"]),
+        ("XGBoostJob", ("Master", "Worker"), ["master-0"]),
+        ("PaddleJob", ("Master", "Worker"), ["master-0"]),
+        ("PaddleJob", ("Worker",), []),
     ],
 )
-def test_the_master_role_is_marked(kind: Kind, roles: tuple[str, ...], leaders: list[str]) -> None:
+def test_the_master_role_is_marked(kind: str, roles: tuple[str, ...], leaders: list[str]) -> None:
     job = given(kind, *roles)
 
     marked = [
         f"{role.name}-{index}"
         for role in job.job.roles
         for index in range(role.replicas)
-        if labels.labels(job.job, role, index).get(labels.JOB_ROLE) == "master"
+        if kinds.of(job.job).pod_labels(job.job, role, index).get(JOB_ROLE) == "master"
     ]
 
     assert marked == leaders
@@ -74,7 +75,7 @@ def test_the_master_role_is_marked(kind: Kind, roles: tuple[str, ...], leaders: 
 def test_the_launcher_of_mpi_v1_leads_and_has_no_index() -> None:
     job = mpi(V1)
 
-    assert short(labels.labels(job.job, job.role("launcher"), 0)) == {
+    assert short(kinds.of(job.job).pod_labels(job.job, job.role("launcher"), 0)) == {
         "operator-name": "mpijob-controller",
         "job-name": "mnist",
         "replica-type": "launcher",
@@ -87,8 +88,8 @@ def test_v2beta1_has_roles_instead_of_types(trains: bool, launcher: str | None, 
     job = mpi(V2BETA1, runLauncherAsWorker=trains)
     shared = {"operator-name": "mpi-operator", "job-name": "mnist"}
 
-    first = short(labels.labels(job.job, job.role("launcher"), 0))
-    second = short(labels.labels(job.job, job.role("worker"), 1))
+    first = short(kinds.of(job.job).pod_labels(job.job, job.role("launcher"), 0))
+    second = short(kinds.of(job.job).pod_labels(job.job, job.role("worker"), 1))
 
     assert first == shared | {"job-role": "launcher"} | ({"replica-index": launcher} if launcher else {})
     assert second == shared | {"job-role": "worker", "replica-index": worker}
@@ -97,7 +98,7 @@ def test_v2beta1_has_roles_instead_of_types(trains: bool, launcher: str | None, 
 def test_v1alpha2_keeps_its_old_labels_and_is_selected_like_the_others() -> None:
     job = mpi(V1ALPHA2)
 
-    assert short(labels.labels(job.job, job.role("worker"), 0)) == {
+    assert short(kinds.of(job.job).pod_labels(job.job, job.role("worker"), 0)) == {
         "group_name": "kubeflow.org",
         "mpi_job_name": "mnist",
         "mpi_role_type": "worker",
@@ -107,11 +108,14 @@ def test_v1alpha2_keeps_its_old_labels_and_is_selected_like_the_others() -> None
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
-def test_every_pod_is_within_the_selector_of_its_job(kind: Kind) -> None:
+def test_every_pod_is_within_the_selector_of_its_job(kind: str) -> None:
     job = given(kind, *ROLES[kind])
 
     for role in job.job.roles:
-        assert labels.selector(job.job).items() <= labels.labels(job.job, role, 0).items()
+        assert (
+            kinds.of(job.job).job_labels(job.job).items()
+            <= kinds.of(job.job).pod_labels(job.job, role, 0).items()
+        )
 
 
 def test_objects_go_with_their_job() -> None:

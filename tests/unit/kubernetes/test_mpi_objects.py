@@ -13,7 +13,6 @@ import pytest
 
 from bireme.backends.kubernetes.objects import labels, mpi_objects, mpi_pods, ssh_keys
 from bireme.kinds import mpi as kind
-from bireme.model.job import Kind
 from bireme.model.replicas import Addresses
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, Object, container, made, mpi, template
 
@@ -24,7 +23,7 @@ ENTROPY = bytes(range(ssh_keys.ENTROPY))
 def objects(
     of: Made, ready: frozenset[str] = frozenset(), workers: tuple[str, ...] = (), account: str = ""
 ) -> dict[str, Object]:
-    files = kind.files(of.job, ready, Addresses())
+    files = kind.KIND.files(of.job, ready, Addresses())
     return {one["kind"]: one for one in mpi_objects.supports(of.job, files, workers, account)}
 
 
@@ -64,7 +63,7 @@ def test_every_object_goes_with_its_job() -> None:
 
 
 def test_other_kinds_need_nothing() -> None:
-    job = made(Kind.PYTORCH, {"Worker": (1, template())}).job
+    job = made("PyTorchJob", {"Worker": (1, template())}).job
 
     assert mpi_objects.supports(job, ()) == []
 

@@ -7,7 +7,6 @@ import copy
 import pytest
 
 from bireme.backends.kubernetes.objects.pod_builder import Extras
-from bireme.model.job import Kind
 from bireme.runtime.script import rank_env
 from tests.unit.kubernetes.making import (
     V1,
@@ -27,11 +26,11 @@ EVERY_KIND = [
     *(
         made(kind, {role: (1, template(container(), container("sidecar"))) for role in roles})
         for kind, roles in {
-            Kind.TENSORFLOW: ("Chief", "PS", "Worker"),
-            Kind.PYTORCH: ("Master", "Worker"),
-            Kind.XGBOOST: ("Master", "Worker"),
-            Kind.PADDLE: ("Worker",),
-            Kind.JAX: ("Worker",),
+            "TFJob": ("Chief", "PS", "Worker"),
+            "PyTorchJob": ("Master", "Worker"),
+            "XGBoostJob": ("Master", "Worker"),
+            "PaddleJob": ("Worker",),
+            "JAXJob": ("Worker",),
         }.items()
     ),
     *(mpi(version) for version in (V1, V1ALPHA2, V2BETA1)),
@@ -40,7 +39,7 @@ EVERY_KIND = [
 
 def torch(raw: Object | None = None, workers: int = 2, **more: object) -> Made:
     roles = {"Master": (1, raw or template(container("pytorch"))), "Worker": (workers, raw or template())}
-    return made(Kind.PYTORCH, roles, **more)  # type: ignore[arg-type]
+    return made("PyTorchJob", roles, **more)  # type: ignore[arg-type]
 
 
 # What was written.
@@ -65,8 +64,8 @@ def test_fields_that_we_do_not_know_pass_through() -> None:
     assert spec["containers"][0]["livenessProbe"] == {"exec": {"command": ["x"]}}
 
 
-@pytest.mark.parametrize("kind", [Kind.PYTORCH, Kind.MPI])
-def test_the_template_itself_is_left_as_it_is(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", ["PyTorchJob", "MPIJob"])
+def test_the_template_itself_is_left_as_it_is(kind: str) -> None:
     raw = template(
         container(env=[{"name": "A", "value": "1"}], ports=[], volumeMounts=[]),
         metadata={"labels": {"team": "x"}},
@@ -74,7 +73,7 @@ def test_the_template_itself_is_left_as_it_is(kind: Kind) -> None:
         tolerations=[],
     )
     before = copy.deepcopy(raw)
-    first = "Launcher" if kind is Kind.MPI else "Master"
+    first = "Launcher" if kind == "MPIJob" else "Master"
     job = made(kind, {first: (1, raw), "Worker": (1, raw)})
 
     for role in job.job.roles:
@@ -183,7 +182,7 @@ def test_a_run_that_the_template_names_stays() -> None:
 
 
 def test_variables_that_refer_to_the_pod_keep_their_reference() -> None:
-    paddle = made(Kind.PADDLE, {"Worker": (2, template(container("paddle")))})
+    paddle = made("PaddleJob", {"Worker": (2, template(container("paddle")))})
 
     lines = variables(paddle.container("worker", 0))
 
@@ -193,14 +192,14 @@ def test_variables_that_refer_to_the_pod_keep_their_reference() -> None:
 @pytest.mark.parametrize(
     ("kind", "roles", "port"),
     [
-        (Kind.TENSORFLOW, ("PS", "Worker"), {"name": "tfjob-port", "containerPort": 2222}),
-        (Kind.PYTORCH, ("Master", "Worker"), {"name": "pytorchjob-port", "containerPort": 23456}),
-        (Kind.XGBOOST, ("Master", "Worker"), {"name": "xgboostjob-port", "containerPort": 9999}),
-        (Kind.PADDLE, ("Worker",), {"name": "master", "containerPort": 36543}),
-        (Kind.JAX, ("Worker",), {"name": "jaxjob-port", "containerPort": 6666}),
+        ("TFJob", ("PS", "Worker"), {"name": "tfjob-port", "containerPort": 2222}),
+        ("PyTorchJob", ("Master", "Worker"), {"name": "pytorchjob-port", "containerPort": 23456}),
+        ("XGBoostJob", ("Master", "Worker"), {"name": "xgboostjob-port", "containerPort": 9999}),
+        ("PaddleJob", ("Worker",), {"name": "master", "containerPort": 36543}),
+        ("JAXJob", ("Worker",), {"name": "jaxjob-port", "containerPort": 6666}),
     ],
 )
-def test_the_main_container_has_the_kind_s_port(kind: Kind, roles: tuple[str, ...], port: Object) -> None:
+def test_the_main_container_has_the_kind_s_port(kind: str, roles: tuple[str, ...], port: Object) -> None:
     job = made(kind, {role: (1, template(container(), container("sidecar"))) for role in roles})
 
     main, sidecar = job.pod("worker")["spec"]["containers"]
@@ -217,7 +216,7 @@ def test_a_port_of_that_name_is_left_alone() -> None:
 
 def test_tensorflow_tells_the_main_container_alone_and_pytorch_tells_all() -> None:
     raw = template(container("tensorflow"), container("sidecar"))
-    tensorflow = made(Kind.TENSORFLOW, {"Worker": (2, raw)}).pod("worker")["spec"]["containers"]
+    tensorflow = made("TFJob", {"Worker": (2, raw)}).pod("worker")["spec"]["containers"]
     raw = template(container("pytorch"), container("sidecar"), initContainers=[container("prepare")])
     pytorch = torch(raw).pod("worker")["spec"]
 

@@ -6,7 +6,6 @@ import pytest
 
 from bireme.backends.kubernetes.objects import labels, pod_groups
 from bireme.backends.kubernetes.objects.api_types import PodGroup, PodGroupStatus
-from bireme.model.job import Kind
 from tests.unit.kubernetes.making import V1, V2BETA1, Made, Object, container, made, mpi, template
 
 
@@ -18,7 +17,7 @@ def torch(
     scheduling: Object | None = None, master: Object | None = None, worker: Object | None = None
 ) -> Made:
     roles = {"Master": (1, master or template()), "Worker": (3, worker or template())}
-    return made(Kind.PYTORCH, roles, runPolicy={"schedulingPolicy": scheduling or {}})
+    return made("PyTorchJob", roles, runPolicy={"schedulingPolicy": scheduling or {}})
 
 
 def by_role(of: Made) -> dict[str, Object]:

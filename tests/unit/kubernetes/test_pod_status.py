@@ -11,7 +11,7 @@ from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.objects.api_types import Condition, Meta, Node, NodeStatus, Pod, seconds
 from bireme.backends.kubernetes.observe import pod_status
 from bireme.core.replicas import removal
-from bireme.model.job import Kind
+from bireme.kinds.labels import REPLICA_INDEX
 from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase
 from tests.unit.kubernetes.making import (
     V1,
@@ -37,7 +37,7 @@ def node(ready: str) -> Node:
 
 def torch(*containers: Object) -> Made:
     raw = template(*(containers or (container("pytorch"),)))
-    return made(Kind.PYTORCH, {"Master": (1, raw), "Worker": (4, raw)})
+    return made("PyTorchJob", {"Master": (1, raw), "Worker": (4, raw)})
 
 
 @pytest.mark.parametrize("label", [None, "", "x", "1_0", "-1", "1.5"])
@@ -56,7 +56,7 @@ def test_a_pod_whose_attempt_is_not_told_counts_as_of_the_first(label: str | Non
 def test_an_index_that_is_not_a_number_is_no_error() -> None:
     raw = torch().pod("worker", 2)
     raw["metadata"]["name"] = "other"
-    raw["metadata"]["labels"][labels.REPLICA_INDEX] = "x"
+    raw["metadata"]["labels"][REPLICA_INDEX] = "x"
 
     assert pod_status.replica(pod(raw), READY).index == 0
 

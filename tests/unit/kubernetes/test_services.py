@@ -6,13 +6,12 @@ import pytest
 
 from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.objects.pod_builder import service
-from bireme.model.job import Kind
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, container, made, mpi, template
 
 
 def test_a_replica_is_found_under_the_name_of_its_pod() -> None:
     ports = [{"name": "http", "containerPort": 8080}, {"containerPort": 9090}]
-    job = made(Kind.TENSORFLOW, {"Worker": (2, template(container("tensorflow", ports=ports)))})
+    job = made("TFJob", {"Worker": (2, template(container("tensorflow", ports=ports)))})
     marks = {
         "training.kubeflow.org/operator-name": "tfjob-controller",
         "training.kubeflow.org/job-name": "mnist",
@@ -41,8 +40,8 @@ def test_a_replica_is_found_under_the_name_of_its_pod() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", [Kind.TENSORFLOW, Kind.PYTORCH, Kind.PADDLE, Kind.JAX])
-def test_the_selector_fits_the_pod(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "PaddleJob", "JAXJob"])
+def test_the_selector_fits_the_pod(kind: str) -> None:
     job = made(kind, {"Worker": (2, template())})
     made_of = service(job.job, job.role("worker"), 1)
 
@@ -53,7 +52,7 @@ def test_the_selector_fits_the_pod(kind: Kind) -> None:
 
 def test_a_number_with_two_names_is_listed_once() -> None:
     ports = [{"name": "one", "containerPort": 2222}, {"name": "two", "containerPort": 2222}]
-    job = made(Kind.TENSORFLOW, {"Worker": (1, template(container("tensorflow", ports=ports)))})
+    job = made("TFJob", {"Worker": (1, template(container("tensorflow", ports=ports)))})
     made_of = service(job.job, job.role("worker"), 0)
 
     assert made_of is not None

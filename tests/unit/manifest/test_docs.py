@@ -14,7 +14,6 @@ from bireme.model.job import (
     EVICTION_LIMIT_ANNOTATION,
     METRICS_ANNOTATION,
     RESTART_ANNOTATION,
-    Kind,
 )
 from tests.unit.manifest.samples import reading
 
@@ -27,15 +26,15 @@ def test_every_field_of_the_short_form_is_explained(field: str) -> None:
     assert any(row.startswith(f"| `{field}` |") for row in ROWS)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_is_explained(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.BY_NAME)
+def test_every_kind_is_explained(kind: str) -> None:
     (row,) = [row for row in ROWS if row.startswith(f"| {kind} |")]
-    module = kinds.module(kind)
+    module = kinds.named(kind)
 
-    assert module.SPECS in row
-    for version in module.API_VERSIONS:
+    assert module.specs in row
+    for version in module.api_versions:
         assert version in row or f"`{version.rpartition('/')[2]}`" in row
-        assert all(role.key in row for role in module.role_types(version) if module.SPECS)
+        assert all(role.key in row for role in module.role_types(version) if module.specs)
 
 
 @pytest.mark.parametrize(

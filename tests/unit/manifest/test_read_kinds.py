@@ -7,7 +7,6 @@ import pytest
 from bireme.manifest.text.source import read_text
 from bireme.model.job import (
     CleanPods,
-    Kind,
     Naming,
     Restart,
     RestartScope,
@@ -16,6 +15,7 @@ from bireme.model.job import (
     replica_ids,
 )
 from bireme.model.pods import Claim, Mount, Resources, Volume
+from tests.unit import build
 from tests.unit.manifest.samples import (
     DEPLOYMENT,
     FOUND,
@@ -64,7 +64,7 @@ def test_a_batch_job_with_a_claim() -> None:
     job = job_of(JOB_WITH_A_CLAIM)
     (role,) = job.roles
 
-    assert job.kind is Kind.BATCH
+    assert job.kind == "Job"
     assert role.restart is Restart.RECREATE
     assert role.replicas == 1
     assert role.container.command == ("python", "/opt/app/train.py")
@@ -105,7 +105,7 @@ def test_a_pod_alone_is_run_as_a_batch_job() -> None:
     job = job_of(POD)
     (role,) = job.roles
 
-    assert (job.kind, job.name) == (Kind.BATCH, "gpu-pod")
+    assert (job.kind, job.name) == ("Job", "gpu-pod")
     assert role.restart is Restart.ON_FAILURE
     assert role.container.limits.gpus == 2
     assert warnings(POD) == ["job.yaml:2:1 kind: a Pod is run as a batch/v1 Job that has it as its template"]
@@ -114,7 +114,7 @@ def test_a_pod_alone_is_run_as_a_batch_job() -> None:
 def test_a_pod_beside_a_job_is_left_alone() -> None:
     read = reading(f"{POD}---\n{JAXJOB}")
 
-    assert [each.job.kind for each in read.jobs] == [Kind.JAX]
+    assert [each.job.kind for each in read.jobs] == ["JAXJob"]
     assert [each.text for each in read.warnings] == ["a Pod is not a job, so it is left alone"]
 
 
@@ -149,7 +149,7 @@ def test_a_pytorchjob_in_full() -> None:
     assert master.container.ports == {"pytorchjob-port": 23456}
     assert job.unit is RestartScope.GANG
     assert job.torchrun_environment
-    assert job.options["nprocPerNode"] == "2"
+    assert build.options(job)["nprocPerNode"] == "2"
     assert job.policy == RunPolicy(
         clean_pods=CleanPods.ALL,
         ttl=60,
@@ -178,8 +178,8 @@ spec:
     assert job.unit is RestartScope.REPLICA
     assert not job.torchrun_environment
     assert job.policy == RunPolicy()
-    assert job.options["nprocPerNode"] == "auto"
-    elastic = job.options["elasticPolicy"]
+    assert build.options(job)["nprocPerNode"] == "auto"
+    elastic = build.options(job)["elasticPolicy"]
     assert isinstance(elastic, dict)
     assert (elastic["minReplicas"], elastic["maxReplicas"]) == (2, 2)
     assert list(elastic["rdzvConf"]) == [{"key": "a", "value": "b"}]
@@ -190,7 +190,7 @@ def test_roles_of_a_tfjob_are_found_whatever_their_case() -> None:
 
     assert [role.type for role in job.roles] == ["Chief", "Evaluator", "PS", "Worker"]
     assert all(role.restart is Restart.NEVER for role in job.roles)
-    assert job.options["successPolicy"] == "AllWorkers"
+    assert build.options(job)["successPolicy"] == "AllWorkers"
     assert names(TFJOB)[-1] == "mnist-worker-1"
 
 
@@ -217,7 +217,7 @@ def test_an_mpijob_has_the_defaults_of_its_version(text: str, launcher: Restart)
     assert role_of(text, "launcher").restart is launcher
     assert role_of(text).restart is Restart.NEVER
     assert role_of(text).container.ports == {}
-    assert job_of(text).options["slotsPerWorker"] == 2
+    assert build.options(job_of(text))["slotsPerWorker"] == 2
     assert warnings(text) == []
 
 
@@ -228,7 +228,7 @@ def test_a_batch_job_in_full() -> None:
     assert job.name == "2024.sweep"
     assert (policy.backoff_limit, policy.deadline, policy.ttl, policy.suspend) == (3, 100, 10, True)
     assert job.total == 4
-    assert job.options["completionMode"] == "Indexed"
+    assert build.options(job)["completionMode"] == "Indexed"
 
 
 # --- What is accepted -------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_several_documents_and_lists_are_read_together() -> None:
 
     read = reading(f"{listed}---\n{MPIJOB}")
 
-    assert [each.job.kind for each in read.jobs] == [Kind.JAX, Kind.MPI]
+    assert [each.job.kind for each in read.jobs] == ["JAXJob", "MPIJob"]
 
 
 def test_json_is_read_as_well() -> None:
@@ -250,7 +250,7 @@ def test_json_is_read_as_well() -> None:
  "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}}}
 """
 
-    assert job_of(text).kind is Kind.BATCH
+    assert job_of(text).kind == "Job"
 
 
 def test_a_generated_name_is_left_without_its_end() -> None:

@@ -7,7 +7,7 @@ import pytest
 from bireme.errors import BadInput
 from bireme.manifest import short_form
 from bireme.manifest.read import from_manifest
-from bireme.model.job import CleanPods, Job, Kind, Restart, RestartScope
+from bireme.model.job import CleanPods, Job, Restart, RestartScope
 from bireme.model.pods import EnvVar, Resources
 from tests.unit.manifest.samples import job_of, reading, refusal, warnings
 
@@ -17,7 +17,7 @@ def test_the_shortest_form() -> None:
     job = found.job
 
     assert found.script == "train.py"
-    assert (job.kind, job.name, job.total) == (Kind.PYTORCH, "train", 1)
+    assert (job.kind, job.name, job.total) == ("PyTorchJob", "train", 1)
     assert [role.type for role in job.roles] == ["Master"]
     assert job.unit is RestartScope.GANG
     assert job.torchrun_environment
@@ -71,23 +71,23 @@ python: python3.12
 @pytest.mark.parametrize(
     ("kind", "roles"),
     [
-        (Kind.PYTORCH, {"master": 1, "worker": 2}),
-        (Kind.XGBOOST, {"master": 1, "worker": 2}),
-        (Kind.TENSORFLOW, {"worker": 3}),
-        (Kind.JAX, {"worker": 3}),
-        (Kind.PADDLE, {"worker": 3}),
-        (Kind.MPI, {"launcher": 1, "worker": 3}),
-        (Kind.BATCH, {"pod": 3}),
+        ("PyTorchJob", {"master": 1, "worker": 2}),
+        ("XGBoostJob", {"master": 1, "worker": 2}),
+        ("TFJob", {"worker": 3}),
+        ("JAXJob", {"worker": 3}),
+        ("PaddleJob", {"worker": 3}),
+        ("MPIJob", {"launcher": 1, "worker": 3}),
+        ("Job", {"pod": 3}),
     ],
 )
-def test_every_kind_can_be_chosen(kind: Kind, roles: dict[str, int]) -> None:
+def test_every_kind_can_be_chosen(kind: str, roles: dict[str, int]) -> None:
     text = f"script: train.py\nworkers: 3\nkind: {kind}\ncpu: 1\n"
     job = job_of(text)
 
     assert job.kind is kind
     assert {role.name: role.replicas for role in job.roles} == roles
-    assert job.unit is (RestartScope.REPLICA if kind is Kind.BATCH else RestartScope.GANG)
-    assert job.torchrun_environment == (kind is Kind.PYTORCH)
+    assert job.unit is (RestartScope.REPLICA if kind == "Job" else RestartScope.GANG)
+    assert job.torchrun_environment == (kind == "PyTorchJob")
     assert job.policy.backoff_limit == 3
     assert warnings(text) == []
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bireme.errors import BadManifest
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.model.pods import EnvVar, Resources
+from tests.unit import build
 from tests.unit.manifest.samples import JAXJOB, job_of, reading
 
 TRAINJOB = """\
@@ -44,10 +45,10 @@ def test_the_manifest_to_write_can_be_run() -> None:
     job = instead(TRAINJOB)
     master, worker = job.roles
 
-    assert (job.kind, job.name, job.namespace) == (Kind.PYTORCH, "mnist", "team")
+    assert (job.kind, job.name, job.namespace) == ("PyTorchJob", "mnist", "team")
     assert (master.replicas, worker.replicas) == (1, 3)
     assert master.pod == worker.pod
-    assert job.options["nprocPerNode"] == "2"
+    assert build.options(job)["nprocPerNode"] == "2"
     assert master.container.image == "me/train:1"
     assert master.container.command == ("torchrun", "train.py")
     assert master.container.args == ("--epochs", "10")

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from bireme import kinds
-from bireme.model.job import Kind
 from bireme.operator.install import crds
 
 Json = Any  # as a definition is written
 
-SCALABLE = {Kind.PYTORCH, Kind.PADDLE, Kind.JAX}
+SCALABLE = {"PyTorchJob", "PaddleJob", "JAXJob"}
 
 
-def definition(kind: Kind) -> Json:
+def definition(kind: str) -> Json:
     return json.loads(json.dumps(crds.definition(kind)))
 
 
@@ -29,39 +28,39 @@ def nodes(schema: Json) -> Iterator[Json]:
             yield from nodes(one)
 
 
-def schemas(kind: Kind) -> Iterator[Json]:
+def schemas(kind: str) -> Iterator[Json]:
     for version in definition(kind)["spec"]["versions"]:
         yield from nodes(version["schema"]["openAPIV3Schema"])
 
 
-def spec(kind: Kind, version: str = "v1") -> Json:
+def spec(kind: str, version: str = "v1") -> Json:
     versions = {one["name"]: one for one in definition(kind)["spec"]["versions"]}
     return versions[version]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
-@pytest.mark.parametrize("kind", crds.KINDS)
-def test_kubectl_can_apply_it_on_its_own_side(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.SERVED)
+def test_kubectl_can_apply_it_on_its_own_side(kind: str) -> None:
     # kubectl keeps the whole object in an annotation, which may have 262144 bytes.
     assert len(json.dumps(crds.definition(kind))) < 262144 // 3
 
 
 def test_every_kind_but_the_native_one_is_defined() -> None:
-    assert set(crds.KINDS) == set(kinds.MODULES) - {Kind.BATCH}
-    assert [one["spec"]["names"]["plural"] for one in map(definition, crds.KINDS)] == [
-        "tfjobs",
+    assert set(kinds.SERVED) == set(kinds.BY_NAME) - {"Job"}
+    assert [one["spec"]["names"]["plural"] for one in map(definition, kinds.SERVED)] == [
         "pytorchjobs",
+        "tfjobs",
         "mpijobs",
+        "jaxjobs",
         "xgboostjobs",
         "paddlejobs",
-        "jaxjobs",
     ]
 
 
-@pytest.mark.parametrize("kind", crds.KINDS)
-def test_every_version_is_served_and_one_is_stored(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.SERVED)
+def test_every_version_is_served_and_one_is_stored(kind: str) -> None:
     versions = definition(kind)["spec"]["versions"]
 
-    assert {f"kubeflow.org/{one['name']}" for one in versions} == set(kinds.module(kind).API_VERSIONS)
+    assert {f"kubeflow.org/{one['name']}" for one in versions} == set(kinds.named(kind).api_versions)
     assert all(one["served"] for one in versions)
     assert [one["name"] for one in versions if one["storage"]] == ["v1"]
 
@@ -73,11 +72,11 @@ def test_the_storage_version_of_a_cluster_can_be_kept() -> None:
         one["spec"]["names"]["kind"]: [each["name"] for each in one["spec"]["versions"] if each["storage"]]
         for one in kept
     }
-    assert stored == {str(kind): ["v2beta1" if kind is Kind.MPI else "v1"] for kind in crds.KINDS}
+    assert stored == {str(kind): ["v2beta1" if kind == "MPIJob" else "v1"] for kind in kinds.SERVED}
 
 
-@pytest.mark.parametrize("kind", crds.KINDS)
-def test_the_columns_and_subresources_are_those_of_the_contract(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.SERVED)
+def test_the_columns_and_subresources_are_those_of_the_contract(kind: str) -> None:
     for version in definition(kind)["spec"]["versions"]:
         narrow = [one for one in version["additionalPrinterColumns"] if not one.get("priority")]
         assert [(one["name"], one["jsonPath"]) for one in narrow] == [
@@ -89,31 +88,31 @@ def test_the_columns_and_subresources_are_those_of_the_contract(kind: Kind) -> N
 
 
 def test_versions_differ_in_nothing_but_the_default_of_their_own_field() -> None:
-    found = [spec(Kind.MPI, version) for version in crds.versions(Kind.MPI)]
+    found = [spec("MPIJob", version) for version in crds.versions("MPIJob")]
 
     defaults = {one["properties"]["servedVersion"].pop("default") for one in found}
     assert defaults == {"v1", "v1alpha2", "v2beta1"}
     assert all(one == found[0] for one in found)
 
 
-@pytest.mark.parametrize("kind", crds.KINDS)
-def test_the_run_policy_is_always_there(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.SERVED)
+def test_the_run_policy_is_always_there(kind: str) -> None:
     assert spec(kind)["properties"]["runPolicy"]["default"] == {}
-    assert spec(kind)["required"] == [kinds.module(kind).SPECS]
+    assert spec(kind)["required"] == [kinds.named(kind).specs]
 
 
-@pytest.mark.parametrize("kind", crds.KINDS)
-def test_every_field_that_a_kind_reads_is_declared(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.SERVED)
+def test_every_field_that_a_kind_reads_is_declared(kind: str) -> None:
     import msgspec
 
     declared = spec(kind)["properties"]
-    for field in msgspec.structs.fields(kinds.module(kind).Options):
+    for field in msgspec.structs.fields(kinds.named(kind).Options):
         assert field.encode_name in declared
 
 
-@pytest.mark.parametrize("kind", crds.KINDS)
-def test_pod_templates_stay_open(kind: Kind) -> None:
-    template = spec(kind)["properties"][kinds.module(kind).SPECS]["additionalProperties"]["properties"][
+@pytest.mark.parametrize("kind", kinds.SERVED)
+def test_pod_templates_stay_open(kind: str) -> None:
+    template = spec(kind)["properties"][kinds.named(kind).specs]["additionalProperties"]["properties"][
         "template"
     ]
 
@@ -124,8 +123,8 @@ def test_pod_templates_stay_open(kind: Kind) -> None:
         assert node["x-kubernetes-preserve-unknown-fields"]
 
 
-@pytest.mark.parametrize("kind", crds.KINDS)
-def test_only_the_memory_of_the_operator_is_open_in_the_status(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.SERVED)
+def test_only_the_memory_of_the_operator_is_open_in_the_status(kind: str) -> None:
     for version in definition(kind)["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
         assert status["properties"]["bireme"] == {
@@ -135,8 +134,8 @@ def test_only_the_memory_of_the_operator_is_open_in_the_status(kind: Kind) -> No
         assert "x-kubernetes-preserve-unknown-fields" not in status
 
 
-@pytest.mark.parametrize("kind", crds.KINDS)
-def test_every_rule_has_a_sentence_and_what_it_iterates_over_has_a_bound(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", kinds.SERVED)
+def test_every_rule_has_a_sentence_and_what_it_iterates_over_has_a_bound(kind: str) -> None:
     for node in schemas(kind):
         for rule in node.get("x-kubernetes-validations", []):
             assert rule["message"]

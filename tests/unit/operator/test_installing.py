@@ -9,7 +9,6 @@ from aiohttp import web
 
 from bireme import errors
 from bireme.backends.kubernetes.client.api import Api
-from bireme.model.job import Kind
 from bireme.operator.install import crds, installing
 from bireme.operator.install.operator_objects import OperatorSettings
 from tests.unit.kubernetes.apiserver import ApiServer, asked
@@ -28,14 +27,14 @@ class Forgetful:
 
     def __init__(self) -> None:
         self.definition: dict[str, Any] | None = {
-            **crds.definition(Kind.TENSORFLOW),
+            **crds.definition("TFJob"),
             "status": {"conditions": []},
         }
         self.definition["metadata"] |= {"resourceVersion": "1", "uid": "one"}
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         there = self.definition
-        if there is None or not request.path.endswith(crds.name(Kind.TENSORFLOW)):
+        if there is None or not request.path.endswith(crds.definition_name("TFJob")):
             return status(404, "NotFound")
         if request.method == "DELETE":
             assert (await request.json())["preconditions"] == {"uid": "one"}
@@ -56,7 +55,7 @@ def test_a_definition_that_kubernetes_forgot_to_delete_is_brought_to_its_mind() 
             done = [one async for one in installing.uninstall(api, OperatorSettings("bireme"))]
 
         assert server.definition is None
-        assert [one.name for one in done if one.outcome == "deleted"] == [crds.name(Kind.TENSORFLOW)]
+        assert [one.name for one in done if one.outcome == "deleted"] == [crds.definition_name("TFJob")]
 
     run(story())
 

@@ -8,13 +8,12 @@ from bireme.backends.kubernetes import operators
 from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.operators import Operator
 from bireme.backends.kubernetes.submit.job_client import Served
-from bireme.model.job import Kind
 from bireme.operator.leader_election import Leadership
 from tests.unit.kubernetes.apiserver import ApiServer, asked
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/bireme-system/leases/bireme-operator"
-OURS = Served({Kind.MPI: ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha2")})
+OURS = Served({"MPIJob": ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha2")})
 
 
 def found(server: ApiServer, *kinds: str) -> dict[str, Operator]:
@@ -23,7 +22,7 @@ def found(server: ApiServer, *kinds: str) -> dict[str, Operator]:
     return asked(server, lambda api: operators.find(api, OURS, kinds, "ml"))
 
 
-def lead(server: ApiServer, *kinds: Kind, times: int = 1) -> None:
+def lead(server: ApiServer, *kinds: str, times: int = 1) -> None:
     async def ask(api: Api) -> None:
         for number in range(times):
             leadership = Leadership(api, "bireme-system", "bireme-operator", "me", kinds)
@@ -36,7 +35,7 @@ def lead(server: ApiServer, *kinds: Kind, times: int = 1) -> None:
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_job_of_a_kind_that_the_operator_does_not_serve_is_told_so(times: int) -> None:
     server = ApiServer()
-    lead(server, Kind.PYTORCH, times=times)
+    lead(server, "PyTorchJob", times=times)
 
     states = found(server, "PyTorchJob", "TFJob")
 
@@ -48,9 +47,9 @@ def test_a_job_of_a_kind_that_the_operator_does_not_serve_is_told_so(times: int)
 
 def test_the_next_leader_says_which_kinds_it_serves() -> None:
     server = ApiServer()
-    lead(server, Kind.PYTORCH)
+    lead(server, "PyTorchJob")
 
-    lead(server, Kind.PYTORCH, Kind.TENSORFLOW)
+    lead(server, "PyTorchJob", "TFJob")
 
     assert found(server, "TFJob") == {"TFJob": Operator.OURS}
 
@@ -58,7 +57,7 @@ def test_the_next_leader_says_which_kinds_it_serves() -> None:
 @pytest.mark.parametrize("annotations", [{}, {"bireme.io/kinds": ""}])
 def test_an_operator_that_does_not_say_serves_all(annotations: dict[str, str]) -> None:
     server = ApiServer()
-    lead(server, Kind.PYTORCH)
+    lead(server, "PyTorchJob")
     server.objects[LEASE]["metadata"]["annotations"] = annotations
 
     assert found(server, "TFJob") == {"TFJob": Operator.OURS}

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 from tools.deploy.files import files
 
+from bireme import kinds
 from bireme.backends.kubernetes.objects import mpi_objects
-from bireme.model.job import Kind
 from bireme.operator.install import crds, operator_objects
 from bireme.operator.install.operator_objects import OperatorSettings
 from tests.unit.kubernetes.making import mpi
@@ -83,21 +83,21 @@ def test_the_operator_holds_what_it_grants_to_a_launcher() -> None:
     assert granted <= held
 
 
-def granted(kinds: tuple[Kind, ...]) -> set[str]:
+def granted(kinds: tuple[str, ...]) -> set[str]:
     rules = by_kind(OperatorSettings(kinds=kinds))["ClusterRole bireme-operator"]["rules"]
     return {resource for rule in rules for resource in rule["resources"]}
 
 
 def test_without_mpi_there_is_no_right_over_secrets_roles_and_exec() -> None:
     only_mpi = {"secrets", "serviceaccounts", "roles", "rolebindings", "pods/exec", "configmaps"}
-    others = tuple(kind for kind in crds.KINDS if kind is not Kind.MPI)
+    others = tuple(kind for kind in kinds.SERVED if kind != "MPIJob")
 
     assert not granted(others) & only_mpi
-    assert granted((Kind.MPI,)) >= only_mpi
+    assert granted(("MPIJob",)) >= only_mpi
 
 
 def test_rights_over_jobs_are_those_of_the_kinds_that_are_served() -> None:
-    found = granted((Kind.JAX,))
+    found = granted(("JAXJob",))
 
     assert {one for one in found if one.partition("/")[0].endswith("jobs")} == {
         "jaxjobs",
@@ -113,7 +113,7 @@ def test_the_operator_is_told_which_kinds_it_serves() -> None:
         return " ".join(pod["containers"][0]["args"])
 
     assert "--kind" not in arguments(OperatorSettings())
-    assert "--kind TFJob --kind JAXJob" in arguments(OperatorSettings(kinds=(Kind.TENSORFLOW, Kind.JAX)))
+    assert "--kind TFJob --kind JAXJob" in arguments(OperatorSettings(kinds=("TFJob", "JAXJob")))
 
 
 def test_the_pod_listens_at_its_own_address_only() -> None:

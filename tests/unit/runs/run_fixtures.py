@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bireme.model.decisions import Demand
-from bireme.model.job import Job, Kind, Restart, Role
+from bireme.model.job import Job, Restart, Role
 from bireme.model.pods import Container, PodSpec, Resources
 from bireme.model.status import Condition, ConditionType, Status
 from bireme.runs import directory
@@ -30,7 +30,7 @@ _started: list[Callable[[], None]] = []
 def desired(name: str = "mnist", replicas: int = 1) -> Desired:
     pod = PodSpec(containers=(Container("main", command=("train",), ports={"rendezvous": 29500}),))
     role = Role("worker", "Worker", replicas, Restart.NEVER, pod, "main")
-    job = Job(Kind.PYTORCH, "kubeflow.org/v1", name, (role,), options={"elastic": {"min": 1}})
+    job = Job("PyTorchJob", "kubeflow.org/v1", name, (role,), options={"elastic": {"min": 1}})
     return Desired(job, {"kind": "PyTorchJob", "metadata": {"name": name}})
 
 

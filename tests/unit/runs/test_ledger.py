@@ -15,7 +15,6 @@ import pytest
 from bireme import errors
 from bireme.core.machine.admission import Capacity
 from bireme.model.decisions import Demand
-from bireme.model.job import Kind
 from bireme.model.pods import Resources
 from bireme.model.replicas import Waiting
 from bireme.model.status import Phase
@@ -380,7 +379,7 @@ def test_runs_are_listed_as_their_directories_say(tmp_path: Path) -> None:
     assert [row.is_active for row in rows] == [True, False]
     assert (rows[1].phase, rows[1].finished, rows[1].hidden) == (Phase.SUCCEEDED, 5.0, True)
     assert (rows[0].kind, rows[0].path, rows[0].host) == (
-        Kind.PYTORCH,
+        "PyTorchJob",
         again.path,
         again.context().machine.host,
     )

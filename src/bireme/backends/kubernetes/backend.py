@@ -17,13 +17,14 @@ from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.gang_admission import Gangs
 from bireme.backends.kubernetes.objects import mpi_objects, mpi_pods, pod_builder
 from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
-from bireme.backends.kubernetes.objects.labels import JOB_NAME, written
+from bireme.backends.kubernetes.objects.labels import written
 from bireme.backends.kubernetes.observe import pod_status
 from bireme.backends.kubernetes.observe.pod_index import PodIndex, owner
 from bireme.backends.kubernetes.owned_objects import OwnedObjects, foreign, unwatched
 from bireme.backends.kubernetes.request_turns import Pacer, Turns
+from bireme.kinds.labels import JOB_NAME
 from bireme.model.decisions import Abandon, Action, Admit, File, Release, Remind, Repair, Start, Stop
-from bireme.model.job import Job, Kind, RestartScope, replica_ids
+from bireme.model.job import Job, RestartScope, replica_ids
 from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Part, Replica
 from bireme.model.stored import Stored
 
@@ -303,7 +304,7 @@ class ClusterBackend:
         return None
 
     async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
-        if job.kind is Kind.MPI and name == mpi_pods.launcher_name(job):
+        if kinds.of(job).remote_start(job) and name == mpi_pods.launcher_name(job):
             rival = self.index.kubeflow_launcher(job.namespace, job.name)
             await self._owned.require_sole_launcher(job, rival)
         try:
@@ -322,7 +323,9 @@ class ClusterBackend:
 
     async def _support(self, key: str, job: Job, replica: str) -> bool:
         """Make what the pods need; where that is refused, the replica cannot start."""
-        account = mpi_pods.named_account(self._templates(key).get("Launcher", {}))
+        remote = kinds.of(job).remote_start(job)
+        launcher = job.role(remote.launcher) if remote else None
+        account = mpi_pods.named_account(self._templates(key)[launcher.type]) if launcher else ""
         objects: list[dict[str, Any]] = []
         if not self.index.has_kubeflow_launcher(job.uid):
             objects = mpi_objects.supports(job, self._files.get(key, ()), self._workers(job), account)
@@ -335,10 +338,13 @@ class ClusterBackend:
 
     def _workers(self, job: Job) -> frozenset[str]:
         """The pods of the job's own in which commands may be started: none that is about to go."""
+        remote = kinds.of(job).remote_start(job)
         return frozenset(
             pod.metadata.name
             for pod in self.index.of_job(job.uid)
-            if pod_status.role_of(pod) == "worker" and pod.metadata.deletionTimestamp is None
+            if remote is not None
+            and pod_status.role_of(pod) == remote.workers
+            and pod.metadata.deletionTimestamp is None
         )
 
     def _aliases(self, job: Job, attempt: int) -> dict[str, str]:
@@ -347,7 +353,7 @@ class ClusterBackend:
         A gang comes and goes as a whole, so the address holds for as long as the replica that is told of it;
         DNS would still give the last attempt's for seconds.
         """
-        meeting = kinds.module(job.kind).rendezvous_replica(job)
+        meeting = kinds.of(job).rendezvous_replica(job)
         if job.unit is not RestartScope.GANG or not meeting:
             return {}
         for pod in self.index.of_job(job.uid):
@@ -375,7 +381,7 @@ class ClusterBackend:
             self._pods.forget(pod)
         else:
             self._pods.learn(left)
-        if isinstance(action, Stop) and action.for_good and job.kind is not Kind.MPI:
+        if isinstance(action, Stop) and action.for_good and pod_builder.has_own_services(job):
             await self._owned.drop_service(job, action.replica)
 
 

@@ -12,8 +12,9 @@ import msgspec
 
 from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.objects import autoscaler, labels, mpi_pods
+from bireme.backends.kubernetes.objects import autoscaler, mpi_pods
 from bireme.backends.kubernetes.objects.api_types import Meta, Named, Pod
+from bireme.kinds.labels import JOB_NAME
 from bireme.model.job import Job
 
 Object = dict[str, Any]
@@ -243,7 +244,7 @@ def _second_launcher(what: str, job: Job) -> ApiError:
 
 def unwatched(name: str, namespace: str) -> ApiError:
     """A pod of the job whose changes nobody would tell us."""
-    what = f"the pod {name} is of this job, but its label {labels.JOB_NAME} was taken away"
+    what = f"the pod {name} is of this job, but its label {JOB_NAME} was taken away"
     hint = f"kubectl delete pod {name} --namespace {namespace}"
     return ApiError(409, "AlreadyExists", f"{what}, so it cannot be followed: {hint}", {})
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from bireme import kinds
 from bireme.backends.local.programs import RunEnvironment
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.model.pods import RefKind
+from bireme.model.replicas import Addresses
 from bireme.runs.directory import RunDirectory
 from bireme.runs.run_files import ReferencedValues, RunContext
 from bireme.runtime import linux
@@ -51,4 +53,4 @@ def _asks_for_mounts(job: Job, context: RunContext) -> bool:
     mounted = any(
         one.mounts for role in job.roles for one in (*role.pod.containers, *role.pod.init_containers)
     )
-    return mounted or bool(context.options.maps) or job.kind is Kind.MPI
+    return mounted or bool(context.options.maps) or bool(kinds.of(job).files(job, frozenset(), Addresses()))

@@ -29,7 +29,7 @@ def is_changed(job: Job, status: Status) -> bool:
     """Whether the gang of this attempt began with another size than it should have, and is needed still."""
     if job.unit is not RestartScope.GANG or not status.scale or status.scale == _scale(job):
         return False
-    wanted = kinds.module(job.kind).wanted(job, frozenset(status.done))
+    wanted = kinds.of(job).wanted(job, frozenset(status.done))
     return not all(one.name in status.done for one in wanted)
 
 

@@ -65,7 +65,7 @@ def is_complete(
 
 
 def _wanted(job: Job, status: Status) -> tuple[ReplicaId, ...]:
-    return kinds.module(job.kind).wanted(job, frozenset(status.done))
+    return kinds.of(job).wanted(job, frozenset(status.done))
 
 
 def _stale(
@@ -148,7 +148,7 @@ def _bring_in(muster: _Muster, now: float) -> Decision:
         (*starts, _admit(muster)) if surplus else starts,
         # One that is tried after a refusal is most likely refused again.
         () if isinstance(pace, Probing) else _created(job, starts),
-        files=kinds.module(job.kind).files(job, muster.ready, granted.addresses),
+        files=kinds.of(job).files(job, muster.ready, granted.addresses),
         wake_at=_next_look(muster, slow_start.next_turn(pace, due, now), now),
     )
 
@@ -188,7 +188,7 @@ def _may_start(muster: _Muster, member: ReplicaId, now: float) -> bool:
     job, status = muster.job, muster.status
     if any(at > now for at in _timers(status, {GANG, member.name} - muster.again)):
         return False
-    earlier = kinds.module(job.kind).start_after(job, wiring.role_of(job, member))
+    earlier = kinds.of(job).start_after(job, wiring.role_of(job, member))
     if not earlier:
         return True
     through = muster.ready.union(status.done)
@@ -197,7 +197,7 @@ def _may_start(muster: _Muster, member: ReplicaId, now: float) -> bool:
 
 def _can_meet(muster: _Muster, member: ReplicaId, granted: Granted) -> bool:
     """Whether the replica that this one looks up when it begins can be found, or need not be waited for."""
-    meeting = kinds.module(muster.job.kind).rendezvous_replica(muster.job)
+    meeting = kinds.of(muster.job).rendezvous_replica(muster.job)
     if not meeting or member.name == meeting or granted.addresses.book or meeting in muster.status.done:
         return True
     if granted.together:

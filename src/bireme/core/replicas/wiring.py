@@ -33,7 +33,7 @@ def start(
         role=role.name,
         index=member.index,
         attempt=attempt,
-        pod=_wired(place, kinds.module(job.kind).wire(place)),
+        pod=_wired(place, kinds.of(job).wire(place)),
         restarts_in_place=restart.in_place,
         restarts_always=restart is Restart.ALWAYS,
         main=role.main,
@@ -57,12 +57,12 @@ def role_of(job: Job, member: ReplicaId) -> Role:
 
 
 def _wired(place: ReplicaContext, env: tuple[EnvVar, ...]) -> PodSpec:
-    module = kinds.module(place.job.kind)
-    everywhere = module.INJECTS is Injects.EVERY
+    kind = kinds.of(place.job)
+    everywhere = kind.injects is Injects.EVERY
     pod = place.role.pod
     # Only kinds whose replicas listen on a named port are found by address; to the others
     # (MPI) a replica's name is an identity that their own agent understands.
-    translate = _Translation(place) if place.addresses.book and module.PORT[0] else None
+    translate = _Translation(place) if place.addresses.book and kind.port[0] else None
     containers = tuple(
         _with_env(one, env if everywhere or one.name == place.role.main else (), translate)
         for one in pod.containers

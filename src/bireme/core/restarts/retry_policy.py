@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from bireme import kinds
 from bireme.core.restarts import backoff, permanent_errors
 from bireme.core.restarts.losses import Losses
 from bireme.model.job import Job, RestartScope
@@ -28,8 +29,6 @@ _KILLED = frozenset(128 + number for number in (4, 7, 8, 9, 11))
 With SIGABRT and SIGTERM libraries end the survivors of a loss.
 """
 _OUT_OF_MEMORY = "OOMKilled"
-_HELPERS = frozenset(("ps", "evaluator", "scheduler", "server"))
-"""Roles that do not go through the steps, and know nothing of them."""
 _UNCHANGING = "because of an error that another attempt would not change"
 _REPEATED = "because it failed twice in the same way without getting further"
 
@@ -86,7 +85,7 @@ def in_vain(job: Job, before: Status, after: Status, observation: Observation, n
     who = f"{blame.replica}: {blame.error}"
     if permanent_errors.is_unchanging(guilty.told) and not _has_begun(after, current, guilty):
         return f"Job {job.name} has failed {_UNCHANGING}: {who}"
-    if _repeats(before, after, now) and not _is_doubtful(guilty, current):
+    if _repeats(before, after, now) and not _is_doubtful(job, guilty, current):
         return f"Job {job.name} has failed {_REPEATED}: {who}"
     return None
 
@@ -110,9 +109,9 @@ def _repeats(before: Status, after: Status, now: float) -> bool:
     return last.signature == this.signature and last.attempt != this.attempt and not is_long
 
 
-def _is_doubtful(guilty: Replica, current: list[Replica]) -> bool:
-    """Whether another's death may be the cause, or nobody who fell can know how far the attempt got."""
-    if guilty.role in _HELPERS and not _knows_steps(guilty.told):
+def _is_doubtful(job: Job, guilty: Replica, current: list[Replica]) -> bool:
+    """Whether another's death may be the cause, or no replica that fell can know how far the attempt got."""
+    if guilty.role in kinds.of(job).helpers and not _knows_steps(guilty.told):
         return True
     return any(one.phase is ReplicaPhase.FAILED and not one.told.type for one in current)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bireme import errors
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.paths import path
-from bireme.model.job import Kind
 from bireme.operator.install import crds, operator_objects
 from bireme.operator.install.operator_objects import Object
 
@@ -40,9 +39,9 @@ async def refuse(api: Api, namespace: str) -> None:
             )
 
 
-def refuse_foreign(definitions: dict[Kind, Object]) -> None:
+def refuse_foreign(definitions: dict[str, Object]) -> None:
     """Raises if somebody else has defined one of our kinds."""
-    foreign = [crds.name(kind) for kind, one in definitions.items() if not is_ours(one)]
+    foreign = [crds.definition_name(kind) for kind, one in definitions.items() if not is_ours(one)]
     if foreign:
         raise errors.BadInput(
             f"{', '.join(foreign)} exist and are not managed by Bireme; no operator for them runs",

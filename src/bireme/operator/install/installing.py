@@ -14,12 +14,12 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme import errors
+from bireme import errors, kinds
 from bireme.backends.kubernetes import rollouts
 from bireme.backends.kubernetes.client.api import Api, ApiError, ByName, Expected
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.rollouts import Standing
-from bireme.model.job import Kind
+from bireme.kinds.contract import GROUP
 from bireme.operator.install import conflicts, crds, operator_objects
 from bireme.operator.install.operator_objects import Object, OperatorSettings
 
@@ -263,23 +263,24 @@ def _metadata(one: Object, field: str) -> str:
 # --- Definitions ------------------------------------------------------------------------------------------
 
 
-async def _definitions(api: Api) -> dict[Kind, Object]:
+async def _definitions(api: Api) -> dict[str, Object]:
     """The definitions of our kinds that are in the cluster, whoever made them."""
-    found = {kind: await _get(api, crds.definition(kind)) for kind in crds.KINDS}
+    found = {kind: await _get(api, crds.definition(kind)) for kind in kinds.SERVED}
     return {kind: one for kind, one in found.items() if one is not None}
 
 
-def _storage(found: dict[Kind, Object]) -> str:
-    """The version in which MPIJobs are stored: the one that is in use already, else our own choice."""
-    match found.get(Kind.MPI):
-        case {"spec": {"versions": [*versions]}}:
-            stored = [one["name"] for one in versions if one.get("storage")]
-            return next((one for one in stored if one in crds.versions(Kind.MPI)), crds.STORAGE)
+def _storage(found: dict[str, Object]) -> str:
+    """The version in which a kind of several is stored: the one that is in use, else our own choice."""
+    for kind, definition in found.items():
+        match definition:
+            case {"spec": {"versions": [*versions]}} if len(crds.versions(kind)) > 1:
+                stored = [version["name"] for version in versions if version.get("storage")]
+                return next((name for name in stored if name in crds.versions(kind)), crds.STORAGE)
     return crds.STORAGE
 
 
-async def _jobs(api: Api, kind: Kind) -> list[str]:
-    found = await api.get(path(f"{crds.GROUP}/{crds.STORAGE}", crds.plural(kind)))
+async def _jobs(api: Api, kind: str) -> list[str]:
+    found = await api.get(path(f"{GROUP}/{crds.STORAGE}", kinds.named(kind).plural))
     listed = found.get("items", [])
     return [f"{kind.lower()} {_name(one)} (namespace {_namespace(one)})" for one in listed]
 
@@ -287,13 +288,13 @@ async def _jobs(api: Api, kind: Kind) -> list[str]:
 async def _until_served(api: Api) -> None:
     async def served() -> list[str]:
         found = await _definitions(api)
-        return [crds.name(kind) for kind in crds.KINDS if not _is_established(found.get(kind))]
+        return [crds.definition_name(kind) for kind in kinds.SERVED if not _is_established(found.get(kind))]
 
     await _until_none(served, "not served yet")
 
 
 async def _until_gone(api: Api) -> None:
-    seen: dict[Kind, str] = {}
+    seen: dict[str, str] = {}
 
     async def left() -> list[str]:
         ours = {kind: one for kind, one in (await _definitions(api)).items() if conflicts.is_ours(one)}
@@ -302,7 +303,7 @@ async def _until_gone(api: Api) -> None:
             if _is_forgotten(one) and seen.get(kind) == version:
                 await _remind(api, one, version)
             seen[kind] = version
-        return [crds.name(kind) for kind in ours]
+        return [crds.definition_name(kind) for kind in ours]
 
     await _until_none(left, "not gone yet")
 

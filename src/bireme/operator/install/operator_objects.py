@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from bireme import __version__
-from bireme.model.job import Kind
+from bireme import __version__, kinds
+from bireme.kinds import SERVED
+from bireme.kinds.contract import GROUP
 from bireme.operator.install import crds
 
 NAME = "bireme-operator"
@@ -36,7 +37,7 @@ class OperatorSettings(Struct, frozen=True):
     namespace: str = NAMESPACE
     image: str = IMAGE
     """Empty for the one that the operator has already."""
-    kinds: tuple[Kind, ...] = crds.KINDS
+    kinds: tuple[str, ...] = SERVED
     """Those that the operator serves; its rights go no further."""
     network_policy: bool = False
     """Whether a NetworkPolicy keeps others away from the operator's ports."""
@@ -95,40 +96,27 @@ def network(settings: OperatorSettings) -> list[Object]:
     return [_object("networking.k8s.io/v1", "NetworkPolicy", NAME, settings, spec=spec)]
 
 
-def _cluster_rules(kinds: tuple[Kind, ...]) -> list[Object]:
-    jobs = [crds.plural(kind) for kind in kinds]
+def _cluster_rules(served: tuple[str, ...]) -> list[Object]:
+    jobs = [kinds.named(name).plural for name in served]
     keep = ["create", "delete", "get", "patch"]
     return [
         # Jobs are deleted when their time to live has passed.
-        _rule(crds.GROUP, jobs, ["delete", "get", "list", "watch"]),
-        _rule(crds.GROUP, [f"{one}/status" for one in jobs], ["patch"]),
+        _rule(GROUP, jobs, ["delete", "get", "list", "watch"]),
+        _rule(GROUP, [f"{one}/status" for one in jobs], ["patch"]),
         # To own objects that block the deletion of their job.
-        _rule(crds.GROUP, [f"{one}/finalizers" for one in jobs], ["update"]),
+        _rule(GROUP, [f"{one}/finalizers" for one in jobs], ["update"]),
         _rule("", ["pods"], ["create", "delete", "get", "list", "watch"]),
         _rule("", ["services"], ["create", "delete", "get"]),
-        *(_mpi_rules() if Kind.MPI in kinds else []),
         _rule("", ["events"], ["create"]),
         _rule("", ["nodes"], ["get", "list", "watch"]),
         _rule("scheduling.k8s.io", ["priorityclasses"], ["list"]),
         _rule("scheduling.volcano.sh", ["podgroups"], [*keep, "list", "watch"]),
         _rule("scheduling.x-k8s.io", ["podgroups"], [*keep, "list", "watch"]),
-        *([_rule("autoscaling", ["horizontalpodautoscalers"], keep)] if Kind.PYTORCH in kinds else []),
-    ]
-
-
-def _mpi_rules() -> list[Object]:
-    """What only MPIJobs need; without them no right over secrets or into pods is asked for."""
-    rbac = "rbac.authorization.k8s.io"
-    return [
-        _rule("", ["configmaps"], ["create", "get", "patch"]),
-        # Keys for the ssh of an MPIJob. Others are none of its business, so it never lists them.
-        _rule("", ["secrets", "serviceaccounts"], ["create", "get"]),
-        # The launcher starts commands in its workers. No one can grant a right without having it.
-        _rule(rbac, ["roles"], ["create", "get", "patch"]),
-        _rule(rbac, ["rolebindings"], ["create", "get"]),
-        _rule("", ["pods/exec"], ["create", "get"]),
-        # Whether Kubeflow's MPI operator left one that starts a launcher.
-        _rule("batch", ["jobs"], ["get"]),
+        *(
+            _rule(right.group, list(right.resources), list(right.verbs))
+            for name in served
+            for right in kinds.named(name).rights
+        ),
     ]
 
 
@@ -150,9 +138,9 @@ def _own_rules() -> list[Object]:
 def _for_users(word: str, verbs: list[str], roles: tuple[str, ...]) -> Object:
     """Rights on jobs that become part of the cluster's usual roles for people."""
     subresources = ("", "/scale") if word == "edit" else ("", "/scale", "/status")
-    covered = [f"{crds.plural(kind)}{sub}" for kind in crds.KINDS for sub in subresources]
+    covered = [f"{kinds.named(kind).plural}{sub}" for kind in SERVED for sub in subresources]
     labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in roles}
-    found = _object(_RBAC, "ClusterRole", f"bireme-jobs-{word}", rules=[_rule(crds.GROUP, covered, verbs)])
+    found = _object(_RBAC, "ClusterRole", f"bireme-jobs-{word}", rules=[_rule(GROUP, covered, verbs)])
     return {**found, "metadata": {"name": f"bireme-jobs-{word}", "labels": {**crds.OURS, **labels}}}
 
 
@@ -209,8 +197,8 @@ def _container(settings: OperatorSettings) -> Object:
 def _arguments(settings: OperatorSettings) -> list[str]:
     """Probes and Prometheus come to the pod's address, so it listens there and nowhere else."""
     listens = ["--health-bind", "$(POD_IP)", "--metrics-bind", "$(POD_IP)"]
-    chosen = () if settings.kinds == crds.KINDS else settings.kinds
-    return [*listens, *(word for kind in chosen for word in ("--kind", str(kind)))]
+    chosen = () if settings.kinds == SERVED else settings.kinds
+    return [*listens, *(word for kind in chosen for word in ("--kind", kind))]
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:

@@ -7,17 +7,17 @@ else in it is kept as it is: the API server checks it when the pod is created.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from bireme.manifest import known_fields, roles
+from bireme.kinds.contract import FORBIDDEN, MOST_REPLICAS, CelRule
+from bireme.manifest import known_fields
 from bireme.manifest.roles import RESTARTS
 from bireme.model.job import CleanPods
 from bireme.operator.install import cel_rules
-from bireme.operator.install.cel_rules import CelRule
 
 Schema = dict[str, object]
 
@@ -29,9 +29,9 @@ _MOST_MANAGER = 100
 _MOST_VOLUMES = 50
 
 
-def with_rules(schema: Schema, found: list[CelRule]) -> Schema:
+def with_rules(schema: Schema, found: Sequence[CelRule]) -> Schema:
     """The schema, checked by rules as well."""
-    return {**schema, "x-kubernetes-validations": msgspec.to_builtins(found)} if found else schema
+    return {**schema, "x-kubernetes-validations": msgspec.to_builtins(list(found))} if found else schema
 
 
 def closed(properties: dict[str, Schema], required: tuple[str, ...] = (), description: str = "") -> Schema:
@@ -106,7 +106,7 @@ def role() -> Schema:
     """What a manifest says about one replica type."""
     return closed(
         {
-            "replicas": count("How many; 1 if absent.", most=roles.MOST_REPLICAS),
+            "replicas": count("How many; 1 if absent.", most=MOST_REPLICAS),
             "restartPolicy": choice(RESTARTS, "What happens when a replica fails."),
             "template": pod_template(),
         },
@@ -224,7 +224,7 @@ def run_policy(managers: list[str]) -> Schema:
         "has(self.managedBy) == has(oldSelf.managedBy) "
         "&& (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
         "spec.runPolicy.managedBy is immutable",
-        reason=cel_rules.FORBIDDEN,
+        reason=FORBIDDEN,
         field_path=".managedBy",
     )
     policy = closed(

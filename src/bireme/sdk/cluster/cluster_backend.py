@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from bireme import errors
+from bireme import errors, kinds
 from bireme.backends.kubernetes import operators
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.backends.kubernetes.objects.job_objects import JobObject
-from bireme.backends.kubernetes.objects.labels import JOB_NAME
 from bireme.backends.kubernetes.submit import code_mounts, job_client
 from bireme.backends.kubernetes.submit.job_client import Served
-from bireme.model.job import Kind
 from bireme.sdk.backends import Backend, Started, Where
 from bireme.sdk.cluster import cluster_progress, cluster_submission, cluster_views, session
 from bireme.sdk.cluster.cluster_job import ClusterJob
@@ -136,13 +134,13 @@ class ClusterPlace:
                 await job_client.create(api, body.manifest, dry_run=True)
         applied = [await job_client.apply(api, one, self.namespace) for one in batch.beside]
         notes = (f"applied {', '.join(applied)}",) if applied else ()
-        kinds = {str(body.manifest["kind"]) for body in bodies}
-        found = await operators.find(api, await self._kinds(api), kinds, self.namespace)
+        submitted = {str(body.manifest["kind"]) for body in bodies}
+        found = await operators.find(api, await self._kinds(api), submitted, self.namespace)
         started = []
         for body in bodies:
             made = await self._create(api, body)
             kind = made.kind
-            said = "" if kind == Kind.BATCH else operators.sentence(found[kind], kind, self.namespace)
+            said = "" if kinds.named(kind).native else operators.sentence(found[kind], kind, self.namespace)
             self._book.note(self._place_of(made), made.metadata.name)
             more = (*notes, *body.notes, *([said] if said else []))
             started.append(Started(self._job(made, made.metadata.name), more))
@@ -221,15 +219,11 @@ async def _pods(api: Api, namespace: str, objects: list[JobObject]) -> list[Pod]
     found: list[Pod] = []
     where = path("v1", "pods", namespace)
     active = [one for one in objects if not cluster_views.status_of(one).phase.is_final]
-    for label, needed in (
-        (JOB_NAME, any(one.kind != Kind.BATCH for one in active)),
-        (job_client.BATCH_NAME, any(one.kind == Kind.BATCH for one in active)),
-    ):
-        if needed:
-            found += (await api.listing(where, Pod, labelSelector=label)).items
+    for label in dict.fromkeys(kinds.named(one.kind).job_label for one in active):
+        found += (await api.listing(where, Pod, labelSelector=label)).items
     return found
 
 
 def _is_of(pod: Pod, one: JobObject) -> bool:
-    label = job_client.BATCH_NAME if one.kind == Kind.BATCH else JOB_NAME
+    label = kinds.named(one.kind).job_label
     return pod.metadata.labels.get(label) == one.metadata.name

@@ -11,13 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from bireme import errors
+from bireme import errors, kinds
 from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.submit import code_maps, code_mounts, local_paths, script_folder
 from bireme.backends.kubernetes.submit.code_maps import Parcel
 from bireme.backends.kubernetes.submit.script_folder import Folder
 from bireme.manifest import short_form
-from bireme.model.job import Kind
 from bireme.model.quantities import show_memory
 from bireme.runner.submit import Submission
 from bireme.sdk import submissions
@@ -135,7 +134,7 @@ def _named(submission: Submission, namespace: str, chosen: str) -> Manifest:
         **(metadata.get("annotations") or {}),
         labels.SUBMISSION: secrets.token_hex(16),
     }
-    if job.kind is Kind.BATCH:
+    if kinds.of(job).native:
         # By this label `bireme ps` knows it among all other Jobs.
         metadata["labels"] = {**(metadata.get("labels") or {}), **code_maps.MANAGED}
     manifest.pop("status", None)

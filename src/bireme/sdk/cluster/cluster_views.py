@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme import errors
+from bireme import errors, kinds
 from bireme.backends.kubernetes.objects import job_objects, job_status
 from bireme.backends.kubernetes.objects.api_types import Pod, seconds
 from bireme.backends.kubernetes.objects.job_objects import JobObject
@@ -18,7 +18,7 @@ from bireme.core.restarts import attempts
 from bireme.manifest import read
 from bireme.model.decisions import EventType
 from bireme.model.decode_errors import DAMAGED
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
 from bireme.runs import replica_history
@@ -95,13 +95,13 @@ def job_of(one: JobObject) -> Job:
         return replace(job, uid=one.metadata.uid)
     except errors.BadManifest:
         meta = one.metadata
-        return Job(Kind(one.kind), one.apiVersion, meta.name, (), meta.namespace, meta.uid)
+        return Job(one.kind, one.apiVersion, meta.name, (), meta.namespace, meta.uid)
 
 
 def status_of(one: JobObject) -> Status:
     """What is remembered about the job, by our operator, by Kubeflow's, or by the batch controller."""
     try:
-        if one.kind == Kind.BATCH:
+        if kinds.named(one.kind).native:
             return _batch_status(one)
         told = msgspec.json.decode(bytes(one.status) or b"{}", type=dict[str, object] | None) or {}
         # Other operators write null where they have nothing to say.
@@ -177,7 +177,7 @@ def unresumable(it: Seen) -> str:
     """Why a job that has failed cannot be resumed as it is; empty if it can, or has not failed."""
     if it.status.phase is not Phase.FAILED:
         return ""
-    if it.object.kind == Kind.BATCH:
+    if kinds.named(it.object.kind).native:
         return "a batch Job that has failed stays so"
     if not job_status.is_ours(it.object.status):
         return "the operator that served it cannot resume failed jobs"

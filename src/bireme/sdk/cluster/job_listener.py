@@ -13,16 +13,16 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from bireme import kinds
 from bireme.backends.kubernetes import pod_logs
 from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.client.error_hints import explained
 from bireme.backends.kubernetes.client.informer import Cache
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects.api_types import Pod
-from bireme.backends.kubernetes.objects.job_objects import JobObject, plural
+from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.pod_logs import Mark, Source
 from bireme.backends.kubernetes.submit import job_client
-from bireme.model.job import Kind
 from bireme.runs.logs.log_reader import LogLine, LogSelection
 
 _AT_ONCE = 32
@@ -62,7 +62,7 @@ class Listener:
         meta = one.metadata
         self._jobs = Cache(
             api,
-            path(one.apiVersion, plural(Kind(one.kind)), meta.namespace),
+            path(one.apiVersion, kinds.named(one.kind).plural, meta.namespace),
             JobObject,
             self._job_changed,
             fields=f"metadata.name={meta.name}",

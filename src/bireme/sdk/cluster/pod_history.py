@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bireme import kinds
 from bireme.backends.kubernetes.objects.api_types import Pod, Terminated, seconds
 from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termination_log
-from bireme.model.job import Job, Kind, Role, member_name
+from bireme.model.job import Job, Role, member_name
 from bireme.model.replicas import Loss, Replica
 from bireme.runs.rank_reports import Reports
 from bireme.runs.replica_history import Failure, ReplicaHistory
@@ -30,7 +31,7 @@ class ReplicaPod(Struct, frozen=True):
 def paired(job: Job, pods: Iterable[Pod], now: float) -> tuple[ReplicaPod, ...]:
     """The replica that each pod is, under the name by which its job declares it."""
     ordered = sorted(pods, key=lambda pod: (pod.metadata.creationTimestamp or "", pod.metadata.name))
-    if job.kind is Kind.BATCH:
+    if kinds.of(job).native:
         return _of_batch(job, ordered, now)
     return tuple(ReplicaPod(_named(job, _replica(pod)), pod) for pod in ordered)
 

@@ -9,12 +9,11 @@ from msgspec import Raw, Struct
 
 from bireme.backends.kubernetes.objects.api_types import Meta
 from bireme.errors import BadManifest
+from bireme.kinds.contract import GROUP
 from bireme.model.decode_errors import DAMAGED
-from bireme.model.job import Kind
 
 SERVED_VERSION = "servedVersion"
 """The field of a spec that tells in which version a job was written, where a kind has several."""
-GROUP = "kubeflow.org"
 
 
 class JobObject(Struct, frozen=True):
@@ -25,10 +24,6 @@ class JobObject(Struct, frozen=True):
     metadata: Meta = Meta()
     spec: Raw = Raw(b"{}")
     status: Raw = Raw(b"")
-
-
-def plural(kind: Kind) -> str:
-    return f"{kind.lower()}s"
 
 
 def _spec(one: JobObject) -> dict[str, Any]:

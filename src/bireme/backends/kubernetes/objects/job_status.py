@@ -8,16 +8,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from bireme.backends.kubernetes.objects import labels
+from bireme import kinds
 from bireme.backends.kubernetes.objects.api_types import seconds
-from bireme.model.job import Job, Kind, Role
+from bireme.kinds.labels import REPLICA_TYPE
+from bireme.model.job import Job, Role
 from bireme.model.status import Condition, ConditionType, Counts, Status
 
 WAITING = "Waiting"
 """A condition beyond the contract's, last in the list while a job cannot go on; its message says why."""
 
-_SELECTABLE = (Kind.PYTORCH, Kind.PADDLE, Kind.JAX)
-"""The kinds that can be scaled from outside, for which the selector of a role's pods is told."""
 _KNOWN = frozenset(str(one) for one in ConditionType)
 _TOLD = ("conditions", "replicas", "started", "completed")
 """The parts of our memory that stand in the contract's own fields."""
@@ -132,7 +131,8 @@ def _waiting(job: Job, status: Status, now: float) -> tuple[_Condition, ...]:
 
 def _counts(job: Job, role: Role, counts: Counts) -> _Counts:
     selector = ""
-    if job.kind in _SELECTABLE:
-        chosen = {**labels.selector(job), labels.REPLICA_TYPE: role.name}
+    if kinds.of(job).scalable:
+        # What scales a job from outside finds the pods of a role by it.
+        chosen = {**kinds.of(job).job_labels(job), REPLICA_TYPE: role.name}
         selector = ",".join(f"{name}={value}" for name, value in sorted(chosen.items()))
     return _Counts(counts.active, counts.succeeded, counts.failed, selector)

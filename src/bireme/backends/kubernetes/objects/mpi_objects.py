@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from bireme import kinds
 from bireme.backends.kubernetes.objects import labels, mpi_pods, ssh_keys
 from bireme.backends.kubernetes.objects.api_types import Object
-from bireme.kinds.mpi_launch import AGENT
-from bireme.kinds.mpi_spec import uses_agent
+from bireme.kinds.contract import RemoteStart
 from bireme.model.decisions import File
-from bireme.model.job import Job, Kind
+from bireme.model.job import Job
 from bireme.runtime.mpi import kubexec
 
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -22,20 +22,22 @@ def supports(job: Job, files: Iterable[File], workers: Iterable[str] = (), accou
     """The objects that must be there before the pods, in this order; none for the other kinds.
 
     `workers` are the pods of the job's own in which its launcher may start commands. `account` is the
-    ServiceAccount that the launcher's template names (`mpipods.named_account`): it is the user's, so it is
+    ServiceAccount that the launcher's template names (`mpi_pods.named_account`): it is the user's, so it is
     given the rights but never made. Keys are random: a Secret that exists stays as it is.
     """
-    if job.kind is not Kind.MPI:
+    remote = kinds.of(job).remote_start(job)
+    if remote is None:
         return []
-    if not uses_agent(job):
-        return [ssh_secret(job, _keys(job.uid, job.name)), _config(job, files)]
+    if not remote.agent:
+        return [ssh_secret(job, _keys(job.uid, job.name)), _config(job, remote, files)]
     own = [] if account else [_own_account(job)]
-    return [*own, launcher_role(job, workers), _binding(job, account), _config(job, files)]
+    return [*own, launcher_role(job, workers), _binding(job, account), _config(job, remote, files)]
 
 
 def grants(job: Job) -> bool:
     """Whether the job's launcher is given rights of its own."""
-    return job.kind is Kind.MPI and uses_agent(job)
+    remote = kinds.of(job).remote_start(job)
+    return remote is not None and bool(remote.agent)
 
 
 def launcher_role(job: Job, workers: Iterable[str]) -> Object:
@@ -92,13 +94,13 @@ def _keys(uid: str, name: str) -> ssh_keys.KeyPair:
     return ssh_keys.pair(os.urandom(ssh_keys.ENTROPY), name)
 
 
-def _config(job: Job, files: Iterable[File]) -> Object:
+def _config(job: Job, remote: RemoteStart, files: Iterable[File]) -> Object:
     data = {_name(one.path): one.text for one in files}
-    if uses_agent(job):
-        worker = job.role("worker")
+    if remote.agent:
+        worker = job.role(remote.workers)
         # Without workers nobody calls it.
         container = worker.main if worker is not None else job.roles[0].main
-        data[_name(AGENT)] = agent_script(container)
+        data[_name(remote.agent)] = agent_script(container)
         data |= _programs()
     return {
         "apiVersion": "v1",

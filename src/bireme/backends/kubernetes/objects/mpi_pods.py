@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from bireme import kinds
 from bireme.backends.kubernetes.objects.api_types import Object, Template, items, table
-from bireme.kinds import mpi
-from bireme.kinds.mpi_launch import AGENT, DISCOVERY, HOSTFILE
-from bireme.kinds.mpi_spec import V2BETA1, options, uses_agent
+from bireme.kinds.contract import RemoteStart
 from bireme.model.job import Job, Role
+from bireme.model.replicas import Addresses
 
 FOLDER = "/etc/mpi"
 PROGRAMS = ("kubexec.py", "execsocket.py")
@@ -40,33 +40,32 @@ def named_account(template: Template) -> str:
     return str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
 
 
-def prepared(job: Job, role: Role, spec: Object, name: str, domain: str) -> Object:
-    """The spec of an MPI pod, given the one that any kind would have."""
+def prepared(job: Job, role: Role, remote: RemoteStart, spec: Object, name: str, domain: str) -> Object:
+    """The spec of a pod that starts commands in others, or in which they are started."""
     spec = dict(spec)
-    is_launcher = role.name == "launcher"
-    if not is_launcher:
-        spec = _idle(job, role, spec)
-    if is_launcher and uses_agent(job):
+    is_launcher = role.name == remote.launcher
+    if not is_launcher and remote.idles:
+        spec = _idle(role, spec, _SLEEP if remote.agent else _SSH_SERVER)
+    if is_launcher and remote.agent:
         spec["serviceAccountName"] = named_account({"spec": spec}) or launcher_name(job)
-    if files := _files(job, is_launcher=is_launcher):
+    if files := _files(job, remote, is_launcher=is_launcher):
         volume: Object = {"name": CONFIG_VOLUME, "configMap": {"name": config_name(job), "items": files}}
         spec = _mounted(spec, role, volume, FOLDER)
-    if job.api_version != V2BETA1:
-        return spec
-    if not uses_agent(job):
-        path = options(job).ssh_auth_mount_path or USUAL_KEY_PATH
+    if not remote.agent:
+        path = remote.key_path or USUAL_KEY_PATH
         spec = _mounted(spec, role, _key_volume(job, path), path)
-    return spec | {"hostname": name} | _names(job, spec, domain)
+    return spec | {"hostname": name} | _names(job, spec, domain) if remote.has_host_names else spec
 
 
-def _files(job: Job, *, is_launcher: bool) -> list[Object]:
+def _files(job: Job, remote: RemoteStart, *, is_launcher: bool) -> list[Object]:
     if not is_launcher:
         # Nobody calls it there, but Open MPI does not start where it is told of an agent that is missing.
-        return [_item(AGENT, 0o555)] if uses_agent(job) else []
-    shared = [_item(HOSTFILE, 0o444), _item(DISCOVERY, 0o555)]
-    if not uses_agent(job):
+        return [_item(remote.agent, 0o555)] if remote.agent else []
+    files = kinds.of(job).files(job, frozenset(), Addresses())
+    shared = [_item(file.path, file.mode) for file in files]
+    if not remote.agent:
         return shared
-    return [_item(AGENT, 0o555), *(_item(name, 0o444) for name in PROGRAMS), *shared]
+    return [_item(remote.agent, 0o555), *(_item(name, 0o444) for name in PROGRAMS), *shared]
 
 
 def _item(path: str, mode: int) -> Object:
@@ -92,15 +91,8 @@ def _mounted(spec: Object, role: Role, volume: Object, path: str) -> Object:
     return {**spec, "containers": containers, "volumes": [*items(spec, "volumes"), volume]}
 
 
-def _idle(job: Job, role: Role, spec: Object) -> Object:
+def _idle(role: Role, spec: Object, program: Object) -> Object:
     """A worker that is given nothing to run waits for the launcher to start commands in it."""
-    if uses_agent(job):
-        waits = mpi.is_placeholder(job, role) if job.api_version == V2BETA1 else not role.container.command
-        program = _SLEEP if waits else None
-    else:
-        program = None if role.container.command or role.container.args else _SSH_SERVER
-    if program is None:
-        return spec
     containers = [
         {**{key: value for key, value in one.items() if key != "args"}, **program}
         if one.get("name") == role.main

@@ -10,9 +10,8 @@ from bireme import kinds
 from bireme.backends.kubernetes.objects import labels, mpi_pods, pod_groups
 from bireme.backends.kubernetes.objects.api_types import Object, Template, items, table
 from bireme.kinds.contract import Injects
-from bireme.kinds.mpi_spec import V2BETA1
 from bireme.model.decisions import Start
-from bireme.model.job import Job, Kind, Role, member_name
+from bireme.model.job import Job, Role, member_name
 from bireme.model.pods import Container, EnvVar, FieldRef, KeyRef, RefKind, ResourceRef
 from bireme.runtime import wire
 
@@ -35,8 +34,8 @@ class Extras(Struct, frozen=True):
 def pod(job: Job, role: Role, template: Template, start: Start, extras: Extras) -> Object:
     """The pod that a start asks for."""
     spec = _spec(job, role, table(template, "spec"), start)
-    if job.kind is Kind.MPI:
-        spec = mpi_pods.prepared(job, role, spec, start.replica, extras.domain)
+    if remote := kinds.of(job).remote_start(job):
+        spec = mpi_pods.prepared(job, role, remote, spec, start.replica, extras.domain)
     if extras.gang_scheduler:
         scheduler = pod_groups.scheduler(job, str(spec.get("schedulerName") or ""), extras.gang_scheduler)
         spec["schedulerName"] = scheduler
@@ -51,7 +50,7 @@ def pod(job: Job, role: Role, template: Template, start: Start, extras: Extras) 
 
 
 def _metadata(job: Job, role: Role, written: Template, start: Start, extras: Extras) -> Object:
-    marks = {**labels.labels(job, role, start.index), labels.ATTEMPT: str(start.attempt)}
+    marks = {**kinds.of(job).pod_labels(job, role, start.index), labels.ATTEMPT: str(start.attempt)}
     notes = _notes(role)
     if extras.gang_scheduler:
         marks |= pod_groups.pod_labels(job, extras.gang_scheduler)
@@ -130,7 +129,7 @@ def _fenced(container: Object, job: Job, role: Role, start: Start) -> Object:
     By these alone a rank on a node that nobody reaches any more loses its checkpoints to its successor. Where
     the template says one of them, that stays: the command line gives a run a name of its own.
     """
-    everywhere = kinds.module(job.kind).INJECTS is Injects.EVERY
+    everywhere = kinds.of(job).injects is Injects.EVERY
     if not everywhere and container.get("name") != role.main:
         return container
     said = {str(one.get("name")) for one in items(container, "env")}
@@ -195,17 +194,22 @@ def _devices(role: Role) -> list[str]:
 def service(job: Job, role: Role, index: int) -> Object | None:
     """The service through which one replica is found; None for a kind whose replicas are not looked up.
 
-    It is called like the replica's pod. All replicas of an MPIJob of v2beta1 share one, called like the job.
+    It is called like the replica's pod, unless all replicas share one, which is called like the job.
     """
-    if job.kind is Kind.MPI:
-        if job.api_version != V2BETA1:
-            return None
-        marks = labels.selector(job)
+    kind = kinds.of(job)
+    if kind.shares_service(job):
+        marks = kind.job_labels(job)
         return _headless(job, job.name, {"app": job.name, **marks}, {"selector": marks})
-    if not kinds.module(job.kind).PORT[0]:
+    if not has_own_services(job):
         return None
-    marks = labels.replica_selector(job, role, index)
+    marks = kind.replica_labels(job, role, index)
     return _headless(job, member_name(job, role, index), marks, {"selector": marks, "ports": _ports(role)})
+
+
+def has_own_services(job: Job) -> bool:
+    """Whether each replica of the job has a service of its own."""
+    kind = kinds.of(job)
+    return bool(kind.port[0]) and not kind.shares_service(job)
 
 
 def _headless(job: Job, name: str, marks: dict[str, str], spec: Object) -> Object:

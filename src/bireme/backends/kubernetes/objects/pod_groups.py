@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from bireme import kinds
 from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.objects.api_types import Object, PodGroup, Template, table
-from bireme.kinds.mpi_spec import V2BETA1
-from bireme.model.job import Job, Kind, Role
+from bireme.model.job import Job, Role
 from bireme.model.pods import Resources
 
 VOLCANO = "volcano"
@@ -16,7 +15,6 @@ VOLCANO_API = "scheduling.volcano.sh/v1beta1"
 PLUGINS_API = "scheduling.x-k8s.io/v1alpha1"
 PLURAL = "podgroups"
 
-QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 USUAL_QUEUE = "default"
 
 
@@ -57,14 +55,14 @@ def members(job: Job) -> int:
 
     Those that start when others are ready are not among them: nobody would be placed before they are made.
     """
-    module = kinds.module(job.kind)
-    first = sum(role.replicas for role in job.roles if not module.start_after(job, role))
+    kind = kinds.of(job)
+    first = sum(role.replicas for role in job.roles if not kind.start_after(job, role))
     return min(_counted(job), first)
 
 
 def queue(job: Job) -> str:
     """The queue that the job asks for; one that its group has already stays, because it cannot be changed."""
-    noted = job.annotations.get(QUEUE_ANNOTATION, "") if _is_v2beta1(job) else ""
+    noted = job.annotations.get(kinds.of(job).gang(job).queue_annotation, "")
     return job.policy.scheduling.queue or noted or USUAL_QUEUE
 
 
@@ -84,8 +82,8 @@ def waiting(job: Job, scheduler: str) -> str:
 
 
 def scheduler(job: Job, written: str, chosen: str) -> str:
-    """The scheduler of a pod: what its template says stays, except in v2beta1."""
-    return chosen if _is_v2beta1(job) or not written else written
+    """The scheduler of a pod: what its template says stays, unless the kind says otherwise."""
+    return chosen if kinds.of(job).gang(job).decides_scheduler or not written else written
 
 
 def pod_labels(job: Job, scheduler: str) -> dict[str, str]:
@@ -98,17 +96,10 @@ def pod_annotations(job: Job, role: Role, scheduler: str) -> dict[str, str]:
     return {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": role.name}
 
 
-def _is_v2beta1(job: Job) -> bool:
-    return job.kind is Kind.MPI and job.api_version == V2BETA1
-
-
 def _priority_class(job: Job, templates: Mapping[str, Template]) -> str:
-    """The policy's own; v2beta1 also looks at its launcher, then at its workers."""
-    chosen = job.policy.scheduling.priority_class
-    if chosen or not _is_v2beta1(job):
-        return chosen
-    found = (_class_of(templates, name) for name in ("launcher", "worker"))
-    return next((name for name in found if name), "")
+    """The policy's own, else that of the first role that has one and counts."""
+    found = (_class_of(templates, role) for role in kinds.of(job).gang(job).priority_roles)
+    return job.policy.scheduling.priority_class or next((name for name in found if name), "")
 
 
 def _class_of(templates: Mapping[str, Template], role: str) -> str:
@@ -117,7 +108,7 @@ def _class_of(templates: Mapping[str, Template], role: str) -> str:
 
 def _timeout(job: Job) -> int | None:
     timeout = job.policy.scheduling.timeout
-    return 0 if timeout is None and _is_v2beta1(job) else timeout
+    return kinds.of(job).gang(job).timeout if timeout is None else timeout
 
 
 def _sum(job: Job, templates: Mapping[str, Template], priorities: Mapping[str, int]) -> Object:

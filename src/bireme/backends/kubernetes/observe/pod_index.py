@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bireme.backends.kubernetes.objects.api_types import Pod
-from bireme.backends.kubernetes.objects.labels import ATTEMPT, JOB_NAME, JOB_ROLE
+from bireme.backends.kubernetes.objects.labels import ATTEMPT
 from bireme.backends.kubernetes.observe import pod_status
+from bireme.kinds.labels import JOB_NAME, JOB_ROLE, LAUNCHER
 
 _NONE: Mapping[str, Pod] = {}
 
@@ -51,7 +52,7 @@ class PodIndex:
         It uses files and rights that are named as ours.
         """
         return any(
-            pod_status.role_of(pod) == "launcher"
+            pod_status.role_of(pod) == LAUNCHER
             and ATTEMPT not in pod.metadata.labels
             and pod.status.phase not in pod_status.ENDED
             for pod in self.of_job(job_uid)
@@ -72,7 +73,7 @@ class PodIndex:
 def _launched(pod: Pod) -> str:
     """The job whose launcher the pod is through a batch Job; none of ours is."""
     meta = pod.metadata
-    if meta.labels.get(JOB_ROLE) != "launcher" or meta.controller is None or meta.controller.kind != "Job":
+    if meta.labels.get(JOB_ROLE) != LAUNCHER or meta.controller is None or meta.controller.kind != "Job":
         return ""
     return f"{meta.namespace}/{meta.labels.get(JOB_NAME, '')}"
 

@@ -17,6 +17,7 @@ from bireme.backends.kubernetes.objects.api_types import (
     seconds,
 )
 from bireme.backends.kubernetes.observe import pod_diagnosis, termination_log
+from bireme.kinds.labels import JOB_ROLE, MPI_ROLE_TYPE, REPLICA_INDEX, REPLICA_TYPE
 from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
 
 ENDED = ("Failed", "Succeeded")
@@ -95,7 +96,7 @@ def is_lost(pod: Pod, node: Node | None) -> bool:
 def role_of(pod: Pod) -> str:
     """The replica's role, from the labels of whichever version made the pod."""
     said = pod.metadata.labels
-    keys = (labels.REPLICA_TYPE, labels.MPI_ROLE_TYPE, labels.JOB_ROLE)
+    keys = (REPLICA_TYPE, MPI_ROLE_TYPE, JOB_ROLE)
     return next((said[key] for key in keys if key in said), "")
 
 
@@ -107,7 +108,7 @@ def attempt_of(pod: Pod) -> int | None:
 def index_of(pod: Pod, role: str) -> int:
     """The replica's number within its role; its name holds it wherever labels count otherwise."""
     named = re.search(rf"-{re.escape(role)}-([0-9]+)$", pod.metadata.name) if role else None
-    return int(named.group(1)) if named else _number(pod.metadata.labels.get(labels.REPLICA_INDEX, "")) or 0
+    return int(named.group(1)) if named else _number(pod.metadata.labels.get(REPLICA_INDEX, "")) or 0
 
 
 def _number(label: str) -> int | None:

@@ -22,10 +22,8 @@ from typing import Any  # what JSON holds
 
 from msgspec import Struct
 
-from bireme import errors
-from bireme.backends.kubernetes.objects.job_objects import GROUP
+from bireme import errors, kinds
 from bireme.backends.kubernetes.submit.script_folder import File, Folder
-from bireme.model.job import Kind
 from bireme.model.quantities import show_memory
 from bireme.runtime import unpack
 
@@ -39,7 +37,7 @@ PART = 900 * 1000
 UNPACKING = "unpack.py"
 CODE_LABEL = "bireme.io/code"
 MANAGED = {"app.kubernetes.io/managed-by": "bireme"}
-_JOBS = frozenset((GROUP if kind is not Kind.BATCH else "batch", str(kind)) for kind in Kind)
+_JOBS = frozenset((kind.api_versions[0].partition("/")[0], kind.name) for kind in kinds.KINDS)
 _SHOWN = 5
 _PACKAGE = Path(unpack.__file__).parents[1]
 

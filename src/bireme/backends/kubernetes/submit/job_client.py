@@ -17,16 +17,16 @@ from bireme.backends.kubernetes.client.api_errors import DISCONNECTED
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.objects.api_types import Meta, Pod
-from bireme.backends.kubernetes.objects.job_objects import GROUP, JobObject, plural
+from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.submit import code_maps
 from bireme.backends.kubernetes.submit.code_maps import MANAGED
-from bireme.model.job import RESUMES_ANNOTATION, Kind
+from bireme.model.job import RESUMES_ANNOTATION
 
 Object = dict[str, Any]  # Any: JSON has no better type
 
-BATCH = "batch/v1"
-BATCH_NAME = "batch.kubernetes.io/job-name"
-_VERSIONS = ("v1", "v2beta1", "v1alpha2")
+_VERSIONS = tuple(
+    dict.fromkeys(version for name in kinds.SERVED for version in kinds.named(name).api_versions)
+)
 """Of the group, the one that is asked first at the front."""
 LOOK_SECONDS = 5.0
 """For the look at whether a request was carried out whose answer was lost."""
@@ -34,19 +34,24 @@ _MOST_NAMES = 5
 """That are tried for a ConfigMap."""
 
 
+_NATIVE = tuple(kind.name for kind in kinds.KINDS if kind.native)
+
+
 class Served(Struct, frozen=True):
     """Which kinds the API server knows, and in which versions."""
 
-    versions: dict[Kind, tuple[str, ...]]
+    versions: dict[str, tuple[str, ...]]
 
     @property
     def is_ours(self) -> bool:
-        """Whether the definitions are Bireme's: nobody else serves three versions of MPIJob."""
-        return len(self.versions.get(Kind.MPI, ())) == len(_VERSIONS)
+        """Whether the definitions are Bireme's: no other serves all versions of a kind with several."""
+        several = [kind for kind in kinds.KINDS if len(kind.api_versions) > 1]
+        return any(len(self.versions.get(kind.name, ())) == len(kind.api_versions) for kind in several)
 
-    def version(self, kind: Kind) -> str:
+    def version(self, kind: str) -> str:
         """The version in which jobs of a kind are read; empty if it is not served."""
-        return BATCH if kind is Kind.BATCH else next(iter(self.versions.get(kind, ())), "")
+        native = kinds.named(kind).native
+        return kinds.named(kind).api_versions[0] if native else next(iter(self.versions.get(kind, ())), "")
 
 
 class EventSeries(Struct, frozen=True):
@@ -80,13 +85,13 @@ class _ApiResources(Struct):
 
 async def served(api: Api) -> Served:
     """Asks which kinds there are; every user may."""
-    lists = await asyncio.gather(*(_resources(api, f"{GROUP}/{version}") for version in _VERSIONS))
-    found: dict[Kind, tuple[str, ...]] = {}
+    lists = await asyncio.gather(*(_resources(api, version) for version in _VERSIONS))
+    found: dict[str, tuple[str, ...]] = {}
     for version, resources in zip(_VERSIONS, lists, strict=True):
         names = {one.name for one in resources}
-        for kind in Kind:
-            if kind is not Kind.BATCH and plural(kind) in names:
-                found[kind] = (*found.get(kind, ()), f"{GROUP}/{version}")
+        for kind in kinds.SERVED:
+            if kinds.named(kind).plural in names:
+                found[kind] = (*found.get(kind, ()), version)
     return Served(found)
 
 
@@ -103,21 +108,23 @@ async def listed(api: Api, known: Served, namespace: str) -> list[JobObject]:
     ours = ",".join(f"{name}={value}" for name, value in MANAGED.items())
     found = await asyncio.gather(
         *(_listed(api, kind, known.version(kind), namespace) for kind in known.versions),
-        _listed(api, Kind.BATCH, BATCH, namespace, labelSelector=ours),
+        *(_listed(api, kind, known.version(kind), namespace, labelSelector=ours) for kind in _NATIVE),
     )
     return [one for each in found for one in each]
 
 
 async def named(api: Api, known: Served, namespace: str, name: str, kind: str = "") -> list[JobObject]:
     """The jobs of a name: one at most of each kind."""
-    wanted = [one for one in (*known.versions, Kind.BATCH) if kind in ("", one.lower(), plural(one))]
+    wanted = [
+        one for one in (*known.versions, *_NATIVE) if kind in ("", one.lower(), kinds.named(one).plural)
+    ]
     found = await asyncio.gather(*(_one(api, one, known.version(one), namespace, name) for one in wanted))
     return [one for one in found if one is not None]
 
 
 async def again(api: Api, one: JobObject) -> JobObject | None:
     """The same job as it is now; None if it is gone, or another one has its name."""
-    now = await _one(api, Kind(one.kind), one.apiVersion, one.metadata.namespace, one.metadata.name)
+    now = await _one(api, one.kind, one.apiVersion, one.metadata.namespace, one.metadata.name)
     return now if now is not None and now.metadata.uid == one.metadata.uid else None
 
 
@@ -130,7 +137,7 @@ async def pods(api: Api, one: JobObject) -> tuple[Pod, ...]:
 
 def pod_selector(one: JobObject) -> str:
     """By which labels the pods of a job are found, whoever made them."""
-    return f"{BATCH_NAME if one.kind == Kind.BATCH else labels.JOB_NAME}={one.metadata.name}"
+    return f"{kinds.named(one.kind).job_label}={one.metadata.name}"
 
 
 def belongs(pod: Pod, one: JobObject) -> bool:
@@ -139,7 +146,7 @@ def belongs(pod: Pod, one: JobObject) -> bool:
     if owner is None:
         return False
     # Kubeflow's MPI operator starts a launcher through a batch Job of its own.
-    return owner.uid == one.metadata.uid or (owner.kind == "Job" and one.kind != Kind.BATCH)
+    return owner.uid == one.metadata.uid or (owner.kind in _NATIVE and one.kind not in _NATIVE)
 
 
 async def events(api: Api, one: JobObject) -> tuple[EventObject, ...]:
@@ -159,9 +166,9 @@ async def events(api: Api, one: JobObject) -> tuple[EventObject, ...]:
 
 async def create(api: Api, body: Object, *, dry_run: bool = False) -> JobObject:
     """Creates a job, or lets the API server say what it thinks of it."""
-    kind, metadata = Kind(body["kind"]), body["metadata"]
+    kind, metadata = str(body["kind"]), body["metadata"]
     query = {"dryRun": "All"} if dry_run else {}
-    where = path(body["apiVersion"], plural(kind), metadata["namespace"])
+    where = path(body["apiVersion"], kinds.named(kind).plural, metadata["namespace"])
     try:
         made = await api.create(where, body, JobObject, fieldValidation="Strict", **query)
     except ApiError as error:
@@ -169,7 +176,7 @@ async def create(api: Api, body: Object, *, dry_run: bool = False) -> JobObject:
         if own is None:
             raise
         made = own
-    return replace(made, apiVersion=body["apiVersion"], kind=str(kind))
+    return replace(made, apiVersion=body["apiVersion"], kind=kind)
 
 
 async def _own_after(api: Api, error: ApiError, body: Object) -> JobObject | None:
@@ -182,7 +189,7 @@ async def _own_after(api: Api, error: ApiError, body: Object) -> JobObject | Non
     if not token or not (error.status == 409 or is_undecided(error)):
         return None
     meta = body["metadata"]
-    where = path(body["apiVersion"], plural(Kind(body["kind"])), meta["namespace"], meta["name"])
+    where = path(body["apiVersion"], kinds.named(body["kind"]).plural, meta["namespace"], meta["name"])
     try:
         async with asyncio.timeout(LOOK_SECONDS):
             found = await api.get(where, JobObject)
@@ -225,7 +232,7 @@ async def apply(api: Api, body: Object, namespace: str, *, dry_run: bool = False
 
 async def suspend(api: Api, one: JobObject, wish: bool) -> None:
     """Puts a job aside, or lets it go on."""
-    change = {"suspend": wish} if one.kind == Kind.BATCH else {"runPolicy": {"suspend": wish}}
+    change = {"runPolicy": {"suspend": wish}} if kinds.named(one.kind).specs else {"suspend": wish}
     await api.patch(_path(one), {"spec": change}, JobObject, meant=Expected(one.metadata.uid))
 
 
@@ -336,53 +343,29 @@ async def _create_map(api: Api, body: Object) -> bool:
 
 def scaled(one: JobObject, replicas: Mapping[str, int], gone: Collection[str] = ()) -> Object:
     """The change of a job's spec for other numbers of replicas."""
-    spec: Object = msgspec.json.decode(one.spec)
-    if one.kind == Kind.BATCH:
-        (count,) = replicas.values()
-        # Of an indexed Job both numbers may be changed, together; of another one only how many run at a time.
-        indexed = spec.get("completionMode") == "Indexed"
-        return {"parallelism": count, "completions": count} if indexed else {"parallelism": count}
-    field = kinds.module(Kind(one.kind)).SPECS
-    specs: Object = spec.get(field) or {}
-    written = {name.lower(): name for name in specs}
-    changed: Object = {
-        written[role]: {"replicas": count}
-        for role, count in replicas.items()
-        if role in written and specs[written[role]].get("replicas") != count
-    }
-    # Only what a script's ranks do without: a template that a user wrote stays, with no replicas.
-    left_out = {written[role]: None for role in gone if role in written}
-    return {field: changed | _workers(specs, written, replicas) | left_out}
+    return kinds.named(one.kind).scaled(msgspec.json.decode(one.spec), replicas, gone)
 
 
-def _workers(specs: Object, written: Mapping[str, str], replicas: Mapping[str, int]) -> Object:
-    """The workers of a script that had only its first rank: they are made like that one."""
-    first = written.get("master")
-    if first is None or "worker" in written or "worker" not in replicas:
-        return {}
-    return {"Worker": {**specs[first], "replicas": replicas["worker"]}}
-
-
-async def _listed(api: Api, kind: Kind, version: str, namespace: str, **query: str) -> tuple[JobObject, ...]:
+async def _listed(api: Api, kind: str, version: str, namespace: str, **query: str) -> tuple[JobObject, ...]:
     try:
-        found = await api.listing(path(version, plural(kind), namespace), JobObject, **query)
+        found = await api.listing(path(version, kinds.named(kind).plural, namespace), JobObject, **query)
     except ApiError as error:
-        if error.status == 403 and kind is Kind.BATCH:
+        if error.status == 403 and kind in _NATIVE:
             return ()
         if error.status == 404:
             return ()
         raise
-    return tuple(replace(one, apiVersion=version, kind=str(kind)) for one in found.items)
+    return tuple(replace(one, apiVersion=version, kind=kind) for one in found.items)
 
 
-async def _one(api: Api, kind: Kind, version: str, namespace: str, name: str) -> JobObject | None:
+async def _one(api: Api, kind: str, version: str, namespace: str, name: str) -> JobObject | None:
     try:
-        found = await api.get(path(version, plural(kind), namespace, name), JobObject)
+        found = await api.get(path(version, kinds.named(kind).plural, namespace, name), JobObject)
     except ApiError as error:
-        if error.status == 404 or (error.status == 403 and kind is Kind.BATCH):
+        if error.status == 404 or (error.status == 403 and kind in _NATIVE):
             return None
         raise
-    return replace(found, apiVersion=version, kind=str(kind))
+    return replace(found, apiVersion=version, kind=kind)
 
 
 async def _resources(api: Api, version: str) -> list[_ApiResource]:
@@ -397,4 +380,4 @@ async def _resources(api: Api, version: str) -> list[_ApiResource]:
 
 def _path(one: JobObject, sub: str = "") -> str:
     meta = one.metadata
-    return path(one.apiVersion, plural(Kind(one.kind)), meta.namespace, meta.name, sub)
+    return path(one.apiVersion, kinds.named(one.kind).plural, meta.namespace, meta.name, sub)

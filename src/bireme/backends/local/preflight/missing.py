@@ -115,7 +115,7 @@ def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
 
 def _of_role(job: Job, role: Role, around: Around) -> Iterator[Refusal]:
     yield from _volumes(role, around)
-    files = frozenset(one.path for one in kinds.module(job.kind).files(job, frozenset(), Addresses()))
+    files = frozenset(one.path for one in kinds.of(job).files(job, frozenset(), Addresses()))
     for container in (*role.pod.init_containers, *role.pod.containers):
         where = f"container {container.name}"
         yield from _references(where, container, around.references)

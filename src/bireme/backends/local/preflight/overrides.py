@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from bireme.kinds import mpi
-from bireme.model.job import Job, Kind, Role
+from bireme import kinds
+from bireme.model.job import Job, Role
 from bireme.model.pods import Claim, Container, EnvVar, HostPath
 from bireme.runs.run_files import Overrides
 
@@ -27,7 +27,7 @@ def images(job: Job) -> list[str]:
 
 def _role(job: Job, role: Role, overrides: Overrides) -> Role:
     pod = role.pod
-    idle = job.kind is Kind.MPI and mpi.is_placeholder(job, role)
+    idle = kinds.of(job).is_placeholder(job, role)
     containers = tuple(
         _idle(one)
         if idle and one.name == role.main
