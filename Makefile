@@ -21,7 +21,7 @@ help:            ## Lists the targets.
 
 setup: $(STAMPS)/project            ## Makes .venv with Bireme and the development tools.
 torch: $(STAMPS)/torch              ## Adds PyTorch and Lightning (4.7 GB).
-frameworks: $(STAMPS)/frameworks $(STAMPS)/horovod mpi ## Adds every framework that the examples use, and Open MPI.
+frameworks: $(STAMPS)/frameworks $(STAMPS)/horovod $(STAMPS)/mxnet mpi ## Adds every framework that the examples use, and Open MPI.
 
 demo: setup torch                   ## Trains on handwritten digits with two workers.
 	. $(BIN)/activate && bireme run examples/pytorch-digits/train.py --workers 2
@@ -91,6 +91,12 @@ $(STAMPS)/horovod: $(STAMPS)/uv
 	echo "horovod==$(HOROVOD_VERSION) --hash=$(HOROVOD_HASH)" \
 		| $(BIN)/pip download --quiet --no-deps --no-binary :all: --require-hashes -d .venv/horovod -r /dev/stdin
 	cd .venv/horovod && tar -xzf *.tar.gz --strip-components 1 horovod-$(HOROVOD_VERSION)/horovod && rm *.tar.gz
+	touch $@
+
+# In a folder of its own, for PYTHONPATH: MXNet needs a numpy that is older than all others take.
+$(STAMPS)/mxnet: $(STAMPS)/uv mxnet.lock
+	rm -rf .venv/mxnet
+	$(UV) --require-hashes --target .venv/mxnet -r mxnet.lock
 	touch $@
 
 # Debian's Open MPI, where this user may install it.

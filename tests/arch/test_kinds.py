@@ -14,6 +14,8 @@ SHARED = {"contract", "labels"}
 """The modules of `kinds` that others may import: they are about no kind in particular."""
 WORKER = "Worker"
 """The role that nearly all kinds have; no kind is meant by it."""
+COMMON = {"ps", "scheduler", "server"}
+"""Names of roles that are also words for other things."""
 
 # What is refused as a TrainJob is shown as the PyTorchJob that it would be.
 EXCEPTIONS = {"manifest/trainjob.py", "manifest/read.py"}
@@ -45,7 +47,7 @@ def _mentions(tree: ast.Module) -> Iterator[tuple[int, str]]:
         WORKER,
         "Pod",
     }
-    words = names | roles | {role.lower() for role in roles} - {"ps"}  # also a verb
+    words = names | roles | {role.lower() for role in roles} - COMMON
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bireme.kinds"):

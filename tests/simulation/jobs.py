@@ -57,7 +57,7 @@ def scaled(rng: Random, job: Job) -> Job:
 
 def serves(job: Job, role: str) -> bool:
     """Whether programs of a role never end by themselves: parameter servers, and workers of MPI."""
-    return role == "ps" or (job.kind == "MPIJob" and role == "worker")
+    return role in ("ps", "server") or (job.kind == "MPIJob" and role == "worker")
 
 
 def _roles(rng: Random, kind: str) -> list[tuple[str, int]]:
@@ -73,6 +73,8 @@ def _roles(rng: Random, kind: str) -> list[tuple[str, int]]:
             return [("Master", 1), ("Worker", many)] if rng.random() < 0.8 else [("Master", 1)]
         case "PyTorchJob" | "PaddleJob":
             return [("Master", 1), ("Worker", many)] if rng.random() < 0.5 else [("Worker", many)]
+        case "MXJob":
+            return [("Scheduler", 1), ("Server", 1), ("Worker", many)]
         case "TFJob":
             chief = rng.choice(([], [("Chief", 1)], [("Master", 1)]))
             more = [one for one in (("PS", rng.randint(1, 2)), ("Evaluator", 1)) if rng.random() < 0.4]
@@ -125,6 +127,8 @@ def _options(rng: Random, kind: str) -> dict[str, object]:
             indexed = completions is not None and rng.random() < 0.5
             mode = {"completionMode": "Indexed"} if indexed else {}
             return {"parallelism": rng.randint(1, 4), "completions": completions, **mode}
+        case "MXJob":
+            return {"jobMode": "MXTrain"}
         case "TFJob":
             success = rng.choice(("", "AllWorkers"))
             return {"successPolicy": success, "enableDynamicWorker": rng.random() < 0.3}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import structs
 
-from bireme.kinds import batch, jax, mpi, paddle, pytorch, tensorflow, xgboost
+from bireme.kinds import batch, jax, mpi, mxnet, paddle, pytorch, tensorflow, xgboost
 from bireme.kinds.contract import Kind
 from bireme.model.job import Job
 
@@ -17,6 +17,7 @@ KINDS: tuple[Kind, ...] = (
     jax.KIND,
     xgboost.KIND,
     paddle.KIND,
+    mxnet.KIND,
     batch.KIND,
 )
 

@@ -69,6 +69,8 @@ def _roles(rng: Random, kind: str) -> list[tuple[str, int]]:
             return [("Launcher", 1), ("Worker", many)]
         case "XGBoostJob":
             return [("Master", 1), ("Worker", many)]
+        case "MXJob":
+            return [("Scheduler", 1), ("Server", 1), ("Worker", many)]
         case "TFJob":
             chief = rng.choice(([], [("Chief", 1)]))
             more = [("PS", rng.randint(1, 2))] if rng.random() < 0.4 else []
@@ -104,6 +106,8 @@ def _policy(rng: Random) -> Tree:
 
 
 def _options(rng: Random, kind: str) -> Tree:
+    if kind == "MXJob":
+        return {"jobMode": "MXTrain"}
     if kind == "TFJob" and rng.random() < 0.3:
         return {"successPolicy": "AllWorkers", "enableDynamicWorker": rng.random() < 0.5}
     if kind == "PyTorchJob" and rng.random() < 0.2:

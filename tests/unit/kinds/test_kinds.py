@@ -16,6 +16,7 @@ TFJob       kubeflow.org/v1        tfReplicaSpecs       tensorflow  tfjob-port:2
 PyTorchJob  kubeflow.org/v1        pytorchReplicaSpecs  pytorch     pytorchjob-port:23456  pytorchjob-controller  Master=OnFailure,Worker=OnFailure
 XGBoostJob  kubeflow.org/v1        xgbReplicaSpecs      xgboost     xgboostjob-port:9999   xgboostjob-controller  Master=Never,Worker=Never
 PaddleJob   kubeflow.org/v1        paddleReplicaSpecs   paddle      master:36543           paddlejob-controller   Master=OnFailure,Worker=OnFailure
+MXJob       kubeflow.org/v1        mxReplicaSpecs       mxnet       mxjob-port:9091        mxjob-controller       Scheduler=Never,Server=Never,Worker=Never,TunerTracker=Never,TunerServer=Never,Tuner=Never
 JAXJob      kubeflow.org/v1        jaxReplicaSpecs      jax         jaxjob-port:6666       jaxjob-controller      Worker=Never
 MPIJob      kubeflow.org/v1        mpiReplicaSpecs      -           -                      mpijob-controller      Launcher=Never,Worker=Never
 MPIJob      kubeflow.org/v2beta1   mpiReplicaSpecs      -           -                      mpijob-controller      Launcher=OnFailure,Worker=Never
@@ -28,7 +29,7 @@ ROWS = [line.split() for line in TABLE.strip().splitlines()]
 def smallest(kind: str) -> Job:
     first = {"MPIJob": "Launcher", "Job": "Pod", "XGBoostJob": "Master"}.get(kind, "Worker")
     roles = [role(first)] if first in ("Pod", "Worker") else [role(first), role("Worker", 2)]
-    return job(kind, *roles)
+    return job(kind, *roles, options={"jobMode": "MXTrain"} if kind == "MXJob" else None)
 
 
 def row(module: Kind, api_version: str) -> list[str]:

@@ -31,7 +31,7 @@ TEMPLATE = "{spec: {containers: [{name: tensorflow, image: train}]}}"
 def test_an_unknown_kind_names_the_known_ones_and_the_nearest() -> None:
     assert refusal(TFJOB.replace("kind: TFJob", "kind: TFJobs")) == [
         'job.yaml:2:7 kind: Unsupported value: "TFJobs": supported values: "PyTorchJob", "TFJob", "MPIJob", '
-        '"JAXJob", "XGBoostJob", "PaddleJob", "Job" (did you mean TFJob?)'
+        '"JAXJob", "XGBoostJob", "PaddleJob", "MXJob", "Job" (did you mean TFJob?)'
     ]
 
 
@@ -63,7 +63,7 @@ def test_a_document_of_no_known_shape_is_refused() -> None:
 def test_documents_without_a_job_are_refused() -> None:
     assert refusal(DEPLOYMENT) == [
         "job.yaml: there is no job in it, only: Deployment "
-        "(a job is one of PyTorchJob, TFJob, MPIJob, JAXJob, XGBoostJob, PaddleJob, Job)"
+        "(a job is one of PyTorchJob, TFJob, MPIJob, JAXJob, XGBoostJob, PaddleJob, MXJob, Job)"
     ]
     with pytest.raises(BadManifest, match="there is no job"):
         read([])

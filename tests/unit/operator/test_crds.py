@@ -53,6 +53,7 @@ def test_every_kind_but_the_native_one_is_defined() -> None:
         "jaxjobs",
         "xgboostjobs",
         "paddlejobs",
+        "mxjobs",
     ]
 
 
