@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from bireme.model.status import Phase
 from tests.local.harness import Bireme, bireme_in
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+MXNET = Path(sys.prefix) / "mxnet"
+"""In a folder of its own, because it needs an old numpy."""
 
 # What each manifest needs on the machine, and what its output has to say.
 EXPECTED = {
@@ -28,6 +32,7 @@ EXPECTED = {
     "mpi-ring/mpijob-v2beta1.yaml": ("mpirun", r"correct=True"),
     "xgboost/xgboostjob.yaml": ("xgboost", r"accuracy: 0\.9\d* after 8000 rows on 2 ranks"),
     "paddle/paddlejob.yaml": ("paddle", r"2"),
+    "mxnet/mxjob.yaml": ("mxnet", r"worker 1: learnt 2\.0, -3\.4, 1\.7, 0\.3"),
     "job/job.yaml": ("numpy", r"accuracy: 1\.00"),
     "job-indexed/job.yaml": ("python", r"index 2: rate"),
     "numpy-resume/job.yaml": (
@@ -60,7 +65,8 @@ def test_an_example_succeeds_and_says_what_it_should(bireme: Bireme, manifest: s
     if not is_there(need):
         pytest.skip(f"{need} is not installed on this machine; `make frameworks` installs it")
 
-    done = bireme("run", "-f", str(EXAMPLES / manifest))
+    path = ("--env", f"PYTHONPATH={MXNET}") if need == "mxnet" else ()
+    done = bireme("run", "-f", str(EXAMPLES / manifest), *path)
 
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert re.search(says, done.stdout), done.stdout[-3000:]
@@ -68,8 +74,8 @@ def test_an_example_succeeds_and_says_what_it_should(bireme: Bireme, manifest: s
 
 
 def is_there(need: str) -> bool:
-    if need == "python":
-        return True
+    if need in ("python", "mxnet"):
+        return need == "python" or MXNET.is_dir()
     return shutil.which(need) is not None if need == "mpirun" else importlib.util.find_spec(need) is not None
 
 

@@ -325,7 +325,7 @@ class ClusterBackend:
         """Make what the pods need; where that is refused, the replica cannot start."""
         remote = kinds.of(job).remote_start(job)
         launcher = job.role(remote.launcher) if remote else None
-        account = mpi_pods.named_account(self._templates(key)[launcher.type]) if launcher else ""
+        account = mpi_pods.named_account(self._templates(key).get(launcher.type, {})) if launcher else ""
         objects: list[dict[str, Any]] = []
         if not self.index.has_kubeflow_launcher(job.uid):
             objects = mpi_objects.supports(job, self._files.get(key, ()), self._workers(job), account)
