@@ -20,45 +20,47 @@ from bireme.runs.storage.locks import FileLock
 
 
 def stop(run: RunDirectory) -> None:
-    """Put the job aside: SIGTERM, grace, Suspended."""
-    run.edit(lambda desired: replace(desired, job=_suspended(desired.job)))
+    """Suspend the job: SIGTERM, grace, Suspended."""
+
+    def suspended(desired: Desired) -> Desired:
+        policy = replace(desired.job.policy, suspend=True)
+        return replace(desired, job=replace(desired.job, policy=policy))
+
+    run.edit(suspended)
     ensure_runner(run)
 
 
 def resume(run: RunDirectory) -> None:
-    """Let a job that was put aside, or that failed, go on with its next attempt."""
-    # Whoever resumes or starts another run of the name at this moment must see this one, or be seen.
+    """Let a job that was suspended, or that failed, continue with its next attempt."""
+    # A command that resumes or starts another run of the name at this moment must see this run, or be seen.
     with directory.door(run.home):
-        _resume(run)
+        status = run.status()
+        if status.phase is Phase.SUCCEEDED:
+            raise errors.BadInput(
+                f"{run.id} has ended ({status.phase})",
+                hint="a job that succeeded is run anew with `bireme run`",
+            )
+        if not files.has_room(run.path):
+            raise files.no_room_for(run.path / "job.json")  # it could not be stopped any more
+        has_failed = status.phase is Phase.FAILED
+        for other in directory.active(run.home, run.id.name):
+            if other.id != run.id and (has_failed or other.status().phase is not Phase.SUSPENDED):
+                raise directory.still_active(
+                    other, "two runs of one name cannot go on together; end it with `bireme rm {}`"
+                )
+
+        def resumed(desired: Desired) -> Desired:
+            policy = replace(desired.job.policy, suspend=False)
+            if has_failed:
+                policy = replace(policy, resumes=status.resumes + 1)
+            return replace(desired, job=replace(desired.job, policy=policy))
+
+        run.edit(resumed)
     ensure_runner(run)
 
 
-def _resume(run: RunDirectory) -> None:
-    status = run.status()
-    if status.phase is Phase.SUCCEEDED:
-        raise errors.BadInput(
-            f"{run.id} has ended ({status.phase})", hint="a job that succeeded is run anew with `bireme run`"
-        )
-    if not files.has_room(run.path):
-        raise files.no_room_for(run.path / "job.json")  # it could not be stopped any more
-    has_failed = status.phase is Phase.FAILED
-    for other in directory.active(run.home, run.id.name):
-        if other.id != run.id and (has_failed or other.status().phase is not Phase.SUSPENDED):
-            raise directory.still_active(
-                other, "two runs of one name cannot go on together; end it with `bireme rm {}`"
-            )
-
-    def resumed(desired: Desired) -> Desired:
-        policy = replace(desired.job.policy, suspend=False)
-        if has_failed:
-            policy = replace(policy, resumes=status.resumes + 1)
-        return replace(desired, job=replace(desired.job, policy=policy))
-
-    run.edit(resumed)
-
-
 def is_called_back(run: RunDirectory) -> bool:
-    """Whether the run has failed, and is to go on as soon as somebody looks after it."""
+    """Whether the run has failed, and is to continue as soon as it has a runner."""
     return suspend.is_called_back(run.desired().job, run.status())
 
 
@@ -76,17 +78,17 @@ def discard(run: RunDirectory) -> None:
 
 
 def is_at_rest(run: RunDirectory) -> bool:
-    """Whether nobody works on the run: it ended or was put aside."""
+    """Whether no runner works on the run: it ended or was suspended."""
     return run.status().phase.is_at_rest and not run.is_held()
 
 
 def goes_on(run: RunDirectory) -> bool:
-    """Whether somebody wants the run to go on; one that is put aside in order to be removed does not."""
+    """Whether the run is to continue; a run that is suspended in order to be removed is not."""
     return run.is_active() and not (run.desired().deleted and run.status().phase is Phase.SUSPENDED)
 
 
 def hold_ended(run: RunDirectory) -> FileLock | None:
-    """Hold a run that has ended or is to be removed, so that nobody takes it; None if it goes on again."""
+    """Hold a run that has ended or is to be removed, so that nobody takes it; None if it continues."""
     lock = run.hold()
     if lock is None:
         return None
@@ -132,7 +134,3 @@ def _is_orphan(run: RunDirectory, machine: Machine) -> bool:
     except errors.BiremeError:
         # A damaged run must not keep every command from working; `show` and `rm` speak of it.
         return False
-
-
-def _suspended(job: Job) -> Job:
-    return replace(job, policy=replace(job.policy, suspend=True))

@@ -7,6 +7,7 @@ interpreter; the lock of the run travels with it, so that there is no instant at
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -106,40 +107,32 @@ def _guard(run: RunDirectory, lock: FileLock | None, stdin: Input | None) -> Non
     while lock is not None:
         pid = os.fork()
         if pid == 0:
-            _run(run, stdin)
+            try:
+                asyncio.run(loop.serve(run, stdin, time, random.SystemRandom()))
+                os._exit(0)
+            except BaseException:
+                runner_log.say(traceback.format_exc())
+            finally:
+                # In any case here: further up, this process would take itself for the guard.
+                os._exit(70)
         lock.close()
-        _record_code(run)
+        # Git takes its time to say which commit the code is, so the idle guard asks it, not the runner.
+        with contextlib.suppress(Exception):
+            if not (path := run.path / "code.json").exists():
+                context = run.context()
+                code = provenance.commit(Path(context.cwd), context.code)
+                files.replace_quickly(path, msgspec.json.encode(code))
         _, status = os.waitpid(pid, 0)
-        if os.waitstatus_to_exitcode(status) == 0:
+        exit_code = os.waitstatus_to_exitcode(status)
+        if exit_code == 0:
             return
         now = time.monotonic()
-        deaths = [one for one in deaths if now - one < _WINDOW] + [now]
-        runner_log.say(f"the runner ended with {os.waitstatus_to_exitcode(status)}; starting another")
+        deaths = [death for death in deaths if now - death < _WINDOW] + [now]
+        runner_log.say(f"the runner ended with {exit_code}; starting another")
         if len(deaths) > _MOST_DEATHS:
             runner_log.say(f"{len(deaths)} runners died within {_WINDOW:.0f} s; giving up")
             return
         lock = run.hold()
-
-
-def _run(run: RunDirectory, stdin: Input | None) -> None:
-    try:
-        loop.serve(run, stdin, time, random.SystemRandom())
-        os._exit(0)
-    except BaseException:
-        runner_log.say(traceback.format_exc())
-    finally:
-        # In any case here: further up, this process would take itself for the guard.
-        os._exit(70)
-
-
-def _record_code(run: RunDirectory) -> None:
-    """Write down which commit the code is. Git takes its time, so the idle guard asks it, not the runner."""
-    path = run.path / "code.json"
-    with contextlib.suppress(Exception):
-        if not path.exists():
-            context = run.context()
-            code = provenance.commit(Path(context.cwd), context.code)
-            files.replace_quickly(path, msgspec.json.encode(code))
 
 
 def _detach(run: RunDirectory) -> None:

@@ -75,12 +75,8 @@ class RunStore:
             await self._room.until(write)
 
 
-def serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: Random) -> None:
-    """Carry the run on until it has ended or is put aside; whoever calls this holds the run."""
-    asyncio.run(_serve(run, stdin, clock, chance))
-
-
-async def _serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: Random) -> None:
+async def serve(run: RunDirectory, stdin: Input | None, clock: Clock, chance: Random) -> None:
+    """Run the job until it has ended or is suspended; the caller holds the run."""
     changed = asyncio.Event()
     wake = run.wake_fd()
     loop = asyncio.get_running_loop()
@@ -123,7 +119,12 @@ async def carry_on(store: RunStore, backend: LocalBackend, changed: asyncio.Even
         decision = await step(str(run.id), store, backend, clock.time())
         assert decision is not None, "a run directory always has a job"
         shown = _show(run, backend, shown)
-        attempt = await _tell_changed_code(run, store, attempt)
+        if store.status.attempt != attempt:
+            # Once for each new attempt: its scripts may not be any more what they were at the submission.
+            attempt = store.status.attempt
+            if told := provenance.told(run.context().code):
+                text = f"attempt {attempt} does not have the code of the first: {told}"
+                await store.tell((Event(EventType.WARNING, "CodeChanged", text),))
         room.settle()
         phase = decision.status.phase
         is_alive = any(replica.is_alive for replica in backend.replicas())
@@ -146,18 +147,6 @@ async def carry_on(store: RunStore, backend: LocalBackend, changed: asyncio.Even
             async with asyncio.timeout(max(0.0, due - now)):
                 await changed.wait()
         await asyncio.sleep(_ROUND)
-
-
-async def _tell_changed_code(run: RunDirectory, store: RunStore, before: int) -> int:
-    """Say once for each new attempt if the scripts are not any more what they were at the submission."""
-    attempt = store.status.attempt
-    if attempt == before:
-        return before
-    told = provenance.told(run.context().code)
-    if told:
-        text = f"attempt {attempt} does not have the code of the first: {told}"
-        await store.tell((Event(EventType.WARNING, "CodeChanged", text),))
-    return attempt
 
 
 def _show(run: RunDirectory, backend: LocalBackend, before: bytes) -> bytes:

@@ -62,27 +62,23 @@ def prepare() -> None:
 
 def start(run: RunDirectory, lock: FileLock, *, stdin: bool = False) -> None:
     """Start the guard and the runner of a run that this process holds; `stdin` passes on what it reads."""
-    if not _hand_over(run, lock, stdin=stdin):
-        from bireme.runner import guard  # only here: a command whose standby guards needs none of it
-
-        guard.start(run, lock, stdin=stdin)
-
-
-def _hand_over(run: RunDirectory, lock: FileLock, *, stdin: bool) -> bool:
-    """Give the run to the standby; False if there is none, or if it has died."""
     global _standby
     standby, _standby = _standby, None
-    if standby is None:
-        return False
-    message = msgspec.json.encode(_Handover(str(run.home), run.id.name, run.id.number))
-    with standby:
-        try:
-            # The lock is held while it is in the socket, too: there is no instant without a holder.
-            socket.send_fds(standby, [message], [lock.fd, 0] if stdin else [lock.fd])
-        except OSError:
-            return False
-    lock.close()
-    return True
+    if standby is not None:
+        message = msgspec.json.encode(_Handover(str(run.home), run.id.name, run.id.number))
+        with standby:
+            try:
+                # The lock is held while it is in the socket, too: there is no instant without a holder.
+                socket.send_fds(standby, [message], [lock.fd, 0] if stdin else [lock.fd])
+            except OSError:
+                pass
+            else:
+                lock.close()
+                return
+    # There is no standby, or it has died. Imported here: a command whose standby guards needs none of it.
+    from bireme.runner import guard
+
+    guard.start(run, lock, stdin=stdin)
 
 
 def _wait(command: socket.socket) -> None:

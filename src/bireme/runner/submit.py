@@ -78,7 +78,11 @@ def check(home: Path, submission: Submission) -> tuple[Job, tuple[str, ...]]:
         notes.append(capped)
     images = overrides.images(job)
     if images and not submission.script:
-        notes.append(_image_note(images))
+        named = images[0] if len(images) == 1 else f"{images[0]} and {len(images) - 1} more"
+        notes.append(
+            f"the image {named} is not used here: its files come from --map, its entrypoint from --command, "
+            "its interpreter from --python"
+        )
     for claim, folder in missing.empty_claims(job, around).items():
         flags = " ".join(missing.volume_flags(claim, job, around))
         notes.append(
@@ -124,7 +128,10 @@ def submit(home: Path, submission: Submission, uid: str, now: float) -> Submitte
     job, notes = check(home, submission)
     policy = job.policy
     if policy.linger is None:
-        policy = replace(policy, linger=_linger(submission.job))
+        # Replicas may outlive a success; placeholders have nothing to finish.
+        is_placeholder = kinds.of(submission.job).is_placeholder
+        idles = any(is_placeholder(submission.job, role) for role in submission.job.roles)
+        policy = replace(policy, linger=0.0 if idles else LINGER)
     job = replace(job, uid=uid, policy=policy)
     folder = Path(submission.cwd).absolute()
     context = RunContext(
@@ -140,12 +147,6 @@ def submit(home: Path, submission: Submission, uid: str, now: float) -> Submitte
     run, lock = directory.create(home, Desired(job, submission.manifest), context)
     standby.start(run, lock, stdin=submission.options.stdin)
     return Submitted(run, notes)
-
-
-def _linger(job: Job) -> float:
-    """How long replicas may outlive a success; idle ones have nothing to finish."""
-    is_placeholder = kinds.of(job).is_placeholder
-    return 0.0 if any(is_placeholder(job, role) for role in job.roles) else LINGER
 
 
 def _demands(job: Job) -> tuple[Demand, ...]:
@@ -193,11 +194,3 @@ def _no_room(submission: Submission, impossible: str, lacking: list[Refusal]) ->
         error.flags = (*(word for one in lacking for word in one.flags), "--fit")
         error.by_hand = tuple(dict.fromkeys(one.hint for one in lacking if one.hint and not one.flags))
     return error
-
-
-def _image_note(images: list[str]) -> str:
-    named = images[0] if len(images) == 1 else f"{images[0]} and {len(images) - 1} more"
-    return (
-        f"the image {named} is not used here: its files come from --map, its entrypoint from --command, "
-        "its interpreter from --python"
-    )

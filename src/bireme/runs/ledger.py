@@ -1,4 +1,15 @@
-"""Grants parts of this machine to whole gangs, in turn and without a server."""
+"""Grants parts of this machine to whole gangs, in turn and without a server.
+
+The claim of a gang is one transaction: the living claims are read, the queue is read, the gang is weighed
+against both, and its claim with all devices and ports is written, while no other runner reads or writes the
+tables. Without that, three things go wrong. Two runners that look at the same moment both see the last GPU
+free, and both grant it to themselves. Two gangs that claim replica by replica each get half of the machine
+and wait for the other half for ever, since neither gives back what it holds. And a runner that is killed
+halfway leaves a part of a gang, which counts as living as soon as the guard has started the next runner: no
+rank can use it, and every other job waits for it. The file `claim.json` cannot be part of the transaction, so
+it is written before the row: a crash between the two leaves a file that the next grant replaces, never a
+claim that only the table knows and that would be lost with the table.
+"""
 
 from __future__ import annotations
 
@@ -205,24 +216,25 @@ class Ledger:
     def _grant(self, book: _Book, ask: _Ask, held: Held, claims: dict[RunId, MachineClaim]) -> Grant:
         own = claims.get(ask.run)
         known = own.grant.ports if own and own.grant.attempt == ask.attempt else {}
-        taken = {port for one in claims.values() for port in _all_ports(one.grant.ports)}
-        given = self._ports(ask.demands, known, taken)
-        grant = Grant(ask.attempt, held.devices, given, ask.note)
+        taken = {
+            port
+            for claim in claims.values()
+            for names in claim.grant.ports.values()
+            for port in names.values()
+        }
+        pairs = [(demand.replica, name) for demand in ask.demands for name in demand.ports]
+        missing = [(replica, name) for replica, name in pairs if name not in known.get(replica, {})]
+        fresh = dict(zip(missing, machine.choose_ports(len(missing), taken, self._chance), strict=True))
+        ports: Ports = {}
+        for replica, name in pairs:
+            port = fresh.get((replica, name)) or known[replica][name]
+            ports.setdefault(replica, {})[name] = port
+        grant = Grant(ask.attempt, held.devices, ports, ask.note)
         claim = MachineClaim(ask.run, self._here, own.since if own else ask.now, ask.demands, held, grant)
         # Before the ledger has it: a claim that only the ledger knew would be lost with the ledger.
         files.replace_quickly(RunDirectory(self._home, ask.run).claim_path, msgspec.json.encode(claim))
         book.put_claim(claim)
         return grant
-
-    def _ports(self, demands: Iterable[Demand], known: Ports, taken: set[int]) -> Ports:
-        names = [(one.replica, name) for one in demands for name in one.ports]
-        missing = [pair for pair in names if pair[1] not in known.get(pair[0], {})]
-        fresh = dict(zip(missing, machine.choose_ports(len(missing), taken, self._chance), strict=True))
-        given: Ports = {}
-        for replica, name in names:
-            port = fresh.get((replica, name)) or known[replica][name]
-            given.setdefault(replica, {})[name] = port
-        return given
 
     def _drop_claim(self, book: _Book, run: RunId) -> None:
         book.drop_claim(run)
@@ -241,9 +253,12 @@ class Ledger:
         book = _Book(connection)
         for run in directory.every(self._home):
             index.record(connection, run)
-            claim = _read_claim(run.claim_path)
+            try:
+                claim = msgspec.json.decode(files.read(run.claim_path), type=MachineClaim)
+            except (OSError, *DAMAGED):
+                continue
             # A claim is ended by removing the file of the run that it names, so it must be this one.
-            if claim is not None and claim.machine == self._here and claim.run == run.id:
+            if claim.machine == self._here and claim.run == run.id:
                 book.put_claim(claim)
 
 
@@ -288,14 +303,3 @@ class _Book:
 
     def drop_ticket(self, run: RunId) -> None:
         self._connection.execute("DELETE FROM tickets WHERE name = ? AND number = ?", (run.name, run.number))
-
-
-def _all_ports(by_replica: Ports) -> Iterable[int]:
-    return (port for names in by_replica.values() for port in names.values())
-
-
-def _read_claim(path: Path) -> MachineClaim | None:
-    try:
-        return msgspec.json.decode(files.read(path), type=MachineClaim)
-    except (OSError, *DAMAGED):
-        return None
