@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from bireme import errors, kinds
@@ -55,8 +56,19 @@ class ClusterPlace:
         return self.known.where
 
     def jobs(self, all: bool, patience: float | None = None) -> tuple[JobSummary, ...]:
-        found = self.session.ask(lambda api: self._list(api, all), patience)
-        return tuple(sorted(found, key=lambda one: one.created, reverse=True))
+        async def look(api: Api) -> list[JobSummary]:
+            objects = await job_client.listed(api, await self._kinds(api), self.namespace)
+            wanted = [found for found in objects if all or not cluster_views.status_of(found).phase.is_final]
+            pods = await _pods(api, self.namespace, wanted)
+            now = time.time()
+            seen = [
+                cluster_views.seen(found.metadata.name, self.known.context, found, _own(pods, found), now)
+                for found in wanted
+            ]
+            return [cluster_views.summary(job) for job in await cluster_progress.all_measured(api, seen)]
+
+        found = self.session.ask(look, patience)
+        return tuple(sorted(found, key=lambda job: job.created, reverse=True))
 
     def names(self, patience: float | None = None) -> tuple[str, ...]:
         """What the jobs of the namespace are called, the newest first."""
@@ -70,7 +82,12 @@ class ClusterPlace:
 
     def find(self, name: str, patience: float | None = None) -> ClusterJob:
         """The job of a name; `kind/name` tells apart those of different kinds."""
-        context, namespace, kind, plain = _parsed(name)
+        # `context/namespace/kind/name`, of which only the name must be there.
+        *before, plain = name.rsplit("/", 3)
+        context, namespace, kind = ("", "", "", *before)[-3:]
+        kind = kind.lower()
+        if not plain:
+            raise errors.BadInput(f"{name!r} is not the name of a job", hint="`bireme ps` lists them")
         if context and context != self.known.context:
             raise errors.BadInput(f"{name} is not in the context {self.known.context}")
         namespace = namespace or self.namespace
@@ -93,14 +110,58 @@ class ClusterPlace:
 
     def start(self, batch: SubmissionBatch) -> tuple[Started, ...]:
         bodies = cluster_submission.bodies(batch, self.namespace, self._chosen, self._home)
-        return self.session.ask(lambda api: self._start(api, batch, bodies))
+
+        async def send(api: Api) -> tuple[Started, ...]:
+            if len(bodies) > 1:
+                # All or none: a rejected job must not leave the others behind.
+                for body in bodies:
+                    await job_client.create(api, body.manifest, dry_run=True)
+            applied = [await job_client.apply(api, manifest, self.namespace) for manifest in batch.beside]
+            notes = (f"applied {', '.join(applied)}",) if applied else ()
+            submitted = {str(body.manifest["kind"]) for body in bodies}
+            found = await operators.find(api, await self._kinds(api), submitted, self.namespace)
+            started = []
+            for body in bodies:
+                made = await self._create(api, body)
+                kind = made.kind
+                said = (
+                    "" if kinds.named(kind).native else operators.sentence(found[kind], kind, self.namespace)
+                )
+                self._book.note(self._place_of(made), made.metadata.name)
+                more = (*notes, *body.notes, *([said] if said else []))
+                started.append(Started(self._job(made, made.metadata.name), more))
+            return tuple(started)
+
+        return self.session.ask(send)
 
     def checked(self, batch: SubmissionBatch) -> CheckView:
         """Lets the API server say what it thinks of each job; only what is not valid is an error."""
         found = []
-        for number, read in enumerate(batch.read):
-            alone = SubmissionBatch((batch.submissions[number],), (read,), options=batch.options)
-            found.append(self._checked(alone))
+        for submission, read in zip(batch.submissions, batch.read, strict=False):
+            alone = SubmissionBatch((submission,), (read,), options=batch.options)
+            here, notes = "", list[str]()
+            try:
+                (body,) = cluster_submission.bodies(alone, self.namespace, self._chosen, self._home)
+                notes += body.notes
+                self.session.ask(partial(job_client.create, body=body.manifest, dry_run=True))
+            except errors.BadManifest as error:
+                raise errors.BadManifest(
+                    f"the API server rejects it: {error.what}", where=f"{read.file}:{read.line}"
+                ) from error
+            except errors.BadInput as error:
+                here = str(error)
+            job = submission.job
+            found.append(
+                CheckedJob(
+                    kind=str(job.kind),
+                    name=job.name,
+                    file=read.file,
+                    line=read.line,
+                    replicas={role.name: role.replicas for role in job.roles},
+                    here=here,
+                    notes=tuple(notes),
+                )
+            )
         return CheckView(jobs=tuple(found), warnings=batch.warnings_in_a_cluster)
 
     # Inside the event loop
@@ -109,42 +170,6 @@ class ClusterPlace:
         if self._served is None:
             self._served = await job_client.served(api)
         return self._served
-
-    async def _list(self, api: Api, all: bool) -> list[JobSummary]:
-        objects = await job_client.listed(api, await self._kinds(api), self.namespace)
-        wanted = [one for one in objects if all or not cluster_views.status_of(one).phase.is_final]
-        pods = await _pods(api, self.namespace, wanted)
-        now = time.time()
-        found = [
-            cluster_views.seen(
-                one.metadata.name,
-                self.known.context,
-                one,
-                tuple(pod for pod in pods if job_client.belongs(pod, one) and _is_of(pod, one)),
-                now,
-            )
-            for one in wanted
-        ]
-        return [cluster_views.summary(one) for one in await cluster_progress.all_measured(api, found)]
-
-    async def _start(self, api: Api, batch: SubmissionBatch, bodies: tuple[Body, ...]) -> tuple[Started, ...]:
-        if len(bodies) > 1:
-            # All or none: what one of them is refused for shall not leave the others behind.
-            for body in bodies:
-                await job_client.create(api, body.manifest, dry_run=True)
-        applied = [await job_client.apply(api, one, self.namespace) for one in batch.beside]
-        notes = (f"applied {', '.join(applied)}",) if applied else ()
-        submitted = {str(body.manifest["kind"]) for body in bodies}
-        found = await operators.find(api, await self._kinds(api), submitted, self.namespace)
-        started = []
-        for body in bodies:
-            made = await self._create(api, body)
-            kind = made.kind
-            said = "" if kinds.named(kind).native else operators.sentence(found[kind], kind, self.namespace)
-            self._book.note(self._place_of(made), made.metadata.name)
-            more = (*notes, *body.notes, *([said] if said else []))
-            started.append(Started(self._job(made, made.metadata.name), more))
-        return tuple(started)
 
     async def _create(self, api: Api, body: Body) -> JobObject:
         namespace = body.manifest["metadata"]["namespace"]
@@ -167,29 +192,6 @@ class ClusterPlace:
         await job_client.own_maps(api, made, maps)
         return made
 
-    def _checked(self, batch: SubmissionBatch) -> CheckedJob:
-        (read,), (submission,) = batch.read, batch.submissions
-        here, notes = "", list[str]()
-        try:
-            (body,) = cluster_submission.bodies(batch, self.namespace, self._chosen, self._home)
-            notes += body.notes
-            self.session.ask(lambda api: job_client.create(api, body.manifest, dry_run=True))
-        except errors.BadManifest as error:
-            raise errors.BadManifest(
-                f"the API server rejects it: {error.what}", where=f"{read.file}:{read.line}"
-            ) from error
-        except errors.BadInput as error:
-            here = str(error)
-        return CheckedJob(
-            kind=str(submission.job.kind),
-            name=submission.job.name,
-            file=read.file,
-            line=read.line,
-            replicas={role.name: role.replicas for role in submission.job.roles},
-            here=here,
-            notes=tuple(notes),
-        )
-
     def _place_of(self, one: JobObject) -> Known:
         return Known(self.known.context, one.metadata.namespace, self.known.kubeconfig)
 
@@ -205,15 +207,6 @@ class ClusterPlace:
         )
 
 
-def _parsed(name: str) -> tuple[str, str, str, str]:
-    """Splits `context/namespace/kind/name`, of which only the name must be there."""
-    *before, plain = name.rsplit("/", 3)
-    context, namespace, kind = ("", "", "", *before)[-3:]
-    if not plain:
-        raise errors.BadInput(f"{name!r} is not the name of a job", hint="`bireme ps` lists them")
-    return context, namespace, kind.lower(), plain
-
-
 async def _pods(api: Api, namespace: str, objects: list[JobObject]) -> list[Pod]:
     """The pods of all these jobs, in one request for each way in which they are labelled."""
     found: list[Pod] = []
@@ -224,6 +217,7 @@ async def _pods(api: Api, namespace: str, objects: list[JobObject]) -> list[Pod]
     return found
 
 
-def _is_of(pod: Pod, one: JobObject) -> bool:
-    label = kinds.named(one.kind).job_label
-    return pod.metadata.labels.get(label) == one.metadata.name
+def _own(pods: list[Pod], job: JobObject) -> tuple[Pod, ...]:
+    label = kinds.named(job.kind).job_label
+    named = [pod for pod in pods if pod.metadata.labels.get(label) == job.metadata.name]
+    return tuple(pod for pod in named if job_client.belongs(pod, job))

@@ -69,7 +69,7 @@ class ClusterWatch:
     def starts(self) -> dict[str, list[tuple[float, int]]]:
         """When each replica was started, and in which attempt, as far as it was seen."""
         found: dict[str, list[tuple[float, int]]] = {}
-        for one in pod_history.paired(self.job, self._listener.pods, time.time()):
+        for one in pod_history.paired(self.job, self._listener.pods):
             made = seconds(one.pod.metadata.creationTimestamp) or 0.0
             found.setdefault(one.replica.name, []).append((made, one.replica.attempt))
         return {replica: sorted(each) for replica, each in found.items()}
@@ -130,7 +130,10 @@ class ClusterWatch:
             self._task.cancel()
 
     async def _begin(self, api: Api) -> Listener:
-        listener = Listener(api, self._one, self._choice, self._named)
+        def named(pod: Pod) -> str:
+            return pod_history.paired(self.job, (pod,))[0].replica.name
+
+        listener = Listener(api, self._one, self._choice, named)
         self._task = self._session.send(lambda _: listener.run())
         running = asyncio.wrap_future(self._task)
         ready = asyncio.ensure_future(listener.ready.wait())
@@ -140,10 +143,6 @@ class ClusterWatch:
             ready.cancel()
             raise _first(running.exception())
         return listener
-
-    def _named(self, pod: Pod) -> str:
-        """The replica that a pod is, under its job's name for it."""
-        return pod_history.paired(self.job, (pod,), 0.0)[0].replica.name
 
     def _look(self) -> Seen:
         """The job as it was last heard of; put together anew only when something changed."""

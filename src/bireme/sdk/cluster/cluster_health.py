@@ -63,7 +63,15 @@ def _operator_problems(facts: ClusterFacts) -> Iterator[Problem]:
         what = "whether Bireme's operator runs cannot be seen: you may not read its lease"
         yield Problem(what, "ask an administrator, or start a job: bireme show says if none picks it up")
     elif not facts.operator:
-        yield _absent(facts)
+        what = "no operator of Bireme holds its lease: jobs wait for one"
+        if (found := _remedy(facts)) is not None:
+            yield Problem(f"{what}; {found.what}", found.next)
+        elif facts.installed is not None:
+            where = f"-n {facts.installed.namespace} deployment,pods"
+            starting = f"{what}; it is starting with image {facts.installed.image}"
+            yield Problem(starting, f"kubectl get {where}")
+        else:
+            yield Problem(what, "bireme install")
     elif not facts.watched:
         what = f"Bireme's operator does not watch namespace {facts.namespace}: its jobs wait"
         yield Problem(what, f"start it without --namespace, or also with --namespace {facts.namespace}")
@@ -77,16 +85,6 @@ def _operator_problems(facts: ClusterFacts) -> Iterator[Problem]:
     # Another one may serve: that of the version before, or one that runs outside the cluster.
     if facts.operator and (found := _remedy(facts)) is not None:
         yield found
-
-
-def _absent(facts: ClusterFacts) -> Problem:
-    what = "no operator of Bireme holds its lease: jobs wait for one"
-    if (found := _remedy(facts)) is not None:
-        return Problem(f"{what}; {found.what}", found.next)
-    if facts.installed is not None:
-        where = f"-n {facts.installed.namespace} deployment,pods"
-        return Problem(f"{what}; it is starting with image {facts.installed.image}", f"kubectl get {where}")
-    return Problem(what, "bireme install")
 
 
 def _remedy(facts: ClusterFacts) -> Problem | None:

@@ -110,24 +110,67 @@ class ClusterJob:
         return python_finder.find(environ)
 
     def curves(self) -> Curves:
-        from bireme.sdk.cluster.cluster_curves import ClusterFeed
         from bireme.sdk.tensorboards import Curves
 
         watch = self.watch()
-        feed = ClusterFeed(watch)
+        feed = cluster_progress.ClusterFeed(watch)
         return Curves(self._board, (feed,), watch.exists, watch.close, lambda: feed.room.is_full)
 
     def stop(self) -> JobView:
-        return self._session.ask(self._stop)
+        async def stop(api: Api) -> JobView:
+            seen = await self._look(api)
+            if not seen.status.phase.is_final:
+                await job_client.suspend(api, self._object, True)
+                await self._until(api, seen, "stopped", _is_suspended)
+            return await self._view(api)
+
+        return self._session.ask(stop)
 
     def resume(self) -> JobView:
-        return self._session.ask(self._resume)
+        async def resume(api: Api) -> JobView:
+            seen = await self._look(api)
+            phase = seen.status.phase
+            if phase is not Phase.FAILED:
+                if phase.is_final:
+                    raise errors.BadInput(
+                        f"{self.id} has ended ({phase})",
+                        hint="run it again with `bireme run`, after `bireme rm` or with another name",
+                    )
+                await job_client.suspend(api, self._object, False)
+                return await self._view(api)
+            # Only some operators can resume a job that has failed.
+            if reason := cluster_views.unresumable(seen):
+                raise errors.BadInput(
+                    f"{self.id} has ended ({phase}), and {reason}",
+                    hint="run it again under another name, with the same checkpoints: or with --from",
+                )
+            wished = seen.status.resumes + 1
+            await job_client.resume(api, self._object, wished)
+            await self._until(
+                api, seen, "been picked up by its operator", lambda now: now.status.resumes >= wished
+            )
+            return await self._view(api)
+
+        return self._session.ask(resume)
 
     def scale(self, replicas: Mapping[str, int]) -> JobView:
-        return self._session.ask(lambda api: self._scale(api, replicas))
+        async def scale(api: Api) -> JobView:
+            seen = await self._look(api)
+            changed = scale_requests.resized(self.id, seen.job, replicas, seen.status.phase)
+            counts = {role.name: role.replicas for role in changed.roles}
+            gone = [role.name for role in seen.job.roles if changed.role(role.name) is None]
+            await job_client.scale(api, seen.object, counts, gone)
+            return await self._view(api)
+
+        return self._session.ask(scale)
 
     def remove(self) -> None:
-        self._session.ask(self._remove)
+        async def remove(api: Api) -> None:
+            seen = await self._look(api)
+            await job_client.delete(api, self._object)
+            await self._until(api, seen, "gone", lambda _: False)
+
+        self._session.ask(remove)
         self._forget()
         shutil.rmtree(self._board, ignore_errors=True)
 
@@ -149,11 +192,21 @@ class ClusterJob:
         seen = await cluster_progress.measured(api, await self._look(api))
         if seen.status.phase is not Phase.FAILED and not seen.status.crashes and not seen.status.evictions:
             return cluster_views.view(seen)
-        tails = await self._tails(api, seen)
+        failed = [
+            each for each in seen.pods if each.replica.phase is ReplicaPhase.FAILED or each.replica.restarts
+        ]
+        chosen = failed[:_MOST_TAILS]
+        read = await asyncio.gather(*(_tail(api, each) for each in chosen))
+        tails = {each.pod.metadata.uid: lines for each, lines in zip(chosen, read, strict=True) if lines}
+        places = {
+            (each.replica.name, each.replica.attempt): tracebacks.crash_place([line.text for line in lines])
+            for each in seen.pods
+            if (lines := tails.get(each.pod.metadata.uid))
+        }
         seen = replace(
             seen,
-            last_lines={uid: lines[-1].time for uid, lines in tails.items() if lines},
-            crashes=_crashes(seen, tails),
+            last_lines={uid: lines[-1].time for uid, lines in tails.items()},
+            crashes={key: place for key, place in places.items() if place},
         )
         found = cluster_views.explained(seen)
         if found is None or found.error is None:
@@ -162,62 +215,6 @@ class ClusterJob:
         lines = [line for uid in named for line in tails.get(uid, ())]
         texts = tuple(line.text for line in lines if line.text.strip())
         return cluster_views.view(seen, tracebacks.crash(texts)[:TAIL] or texts[-TAIL:])
-
-    async def _tails(self, api: Api, seen: Seen) -> dict[str, list[LogLine]]:
-        """The last lines of the replicas that failed, by the uid of their pods."""
-        failed = [
-            one for one in seen.pods if one.replica.phase is ReplicaPhase.FAILED or one.replica.restarts
-        ]
-        chosen = failed[:_MOST_TAILS]
-        found = await asyncio.gather(*(_tail(api, one) for one in chosen))
-        return {one.pod.metadata.uid: lines for one, lines in zip(chosen, found, strict=True)}
-
-    async def _stop(self, api: Api) -> JobView:
-        seen = await self._look(api)
-        if not seen.status.phase.is_final:
-            await job_client.suspend(api, self._object, True)
-            await self._until(api, seen, "stopped", _is_suspended)
-        return await self._view(api)
-
-    async def _resume(self, api: Api) -> JobView:
-        seen = await self._look(api)
-        if seen.status.phase is Phase.FAILED:
-            return await self._call_back(api, seen)
-        if seen.status.phase.is_final:
-            raise errors.BadInput(
-                f"{self.id} has ended ({seen.status.phase})",
-                hint="run it again with `bireme run`, after `bireme rm` or with another name",
-            )
-        await job_client.suspend(api, self._object, False)
-        return await self._view(api)
-
-    async def _call_back(self, api: Api, seen: Seen) -> JobView:
-        """Resumes a job that failed, if its operator can."""
-        reason = cluster_views.unresumable(seen)
-        if reason:
-            raise errors.BadInput(
-                f"{self.id} has ended ({seen.status.phase}), and {reason}",
-                hint="run it again under another name, with the same checkpoints: or with --from",
-            )
-        wished = seen.status.resumes + 1
-        await job_client.resume(api, self._object, wished)
-        await self._until(
-            api, seen, "been picked up by its operator", lambda now: now.status.resumes >= wished
-        )
-        return await self._view(api)
-
-    async def _scale(self, api: Api, replicas: Mapping[str, int]) -> JobView:
-        seen = await self._look(api)
-        changed = scale_requests.resized(self.id, seen.job, replicas, seen.status.phase)
-        counts = {role.name: role.replicas for role in changed.roles}
-        gone = [role.name for role in seen.job.roles if changed.role(role.name) is None]
-        await job_client.scale(api, seen.object, counts, gone)
-        return await self._view(api)
-
-    async def _remove(self, api: Api) -> None:
-        seen = await self._look(api)
-        await job_client.delete(api, self._object)
-        await self._until(api, seen, "gone", lambda _: False)
 
     async def _until(self, api: Api, before: Seen, what: str, holds: Callable[[Seen], bool]) -> None:
         """Waits until something holds, or the job is gone; not much longer than its replicas' grace."""
@@ -240,16 +237,6 @@ def _is_suspended(seen: Seen) -> bool:
     if not seen.job.policy.suspend:
         return True  # it was resumed meanwhile
     return phase.is_final or (phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods))
-
-
-def _crashes(seen: Seen, tails: Mapping[str, list[LogLine]]) -> dict[tuple[str, int], str]:
-    """Where the code of replicas was that crashed, by replica and attempt."""
-    found = {
-        (one.replica.name, one.replica.attempt): tracebacks.crash_place([line.text for line in lines])
-        for one in seen.pods
-        if (lines := tails.get(one.pod.metadata.uid))
-    }
-    return {key: place for key, place in found.items() if place}
 
 
 async def _tail(api: Api, one: ReplicaPod) -> list[LogLine]:

@@ -1,4 +1,4 @@
-"""Says how far a job of a cluster is, by the log of its leading rank."""
+"""Reads how far a job of a cluster is, and what its ranks reported, from the logs of its pods."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.core.machine.progress import Progress
 from bireme.model.job import Job
 from bireme.model.status import Phase
+from bireme.runs.logs.log_metrics import EchoedRecords, Picker, SeriesLimit
 from bireme.runs.logs.log_reader import LogLine
 from bireme.runs.metrics import progress_reader
+from bireme.runs.metrics.metric_reader import Reported
 from bireme.sdk import rank_names
+from bireme.sdk.cluster.cluster_follower import ClusterWatch
 from bireme.sdk.cluster.cluster_views import Seen
 from bireme.sdk.cluster.pod_history import ReplicaPod
 
@@ -42,7 +45,15 @@ async def all_measured(api: Api, found: Sequence[Seen]) -> list[Seen]:
 
 async def measured(api: Api, seen: Seen) -> Seen:
     """The same job with how far it is; what cannot be read is left out."""
-    leader = _leader(seen)
+    present = [each for each in seen.pods if each.replica.attempt == seen.status.attempt]
+
+    def rank(each: ReplicaPod) -> tuple[bool, int, str]:
+        role = seen.job.role(each.replica.role)
+        found = None if role is None else rank_names.rank_of(seen.job, role, each.replica.index)
+        return found is None, found or 0, each.replica.name
+
+    # The pod of the lowest rank in this attempt, else the first pod that is there.
+    leader = min(present, key=rank, default=None)
     sources = pod_logs.sources(leader.pod, leader.replica.name) if leader is not None else []
     if not sources:
         return seen
@@ -62,13 +73,23 @@ def of_lines(job: Job, head: Iterable[LogLine], tail: Sequence[LogLine]) -> Prog
     return progress_reader.echoed(told) or progress_reader.found_in(printed, job)
 
 
-def _leader(seen: Seen) -> ReplicaPod | None:
-    """The pod of the lowest rank in this attempt, else the first one that is there."""
-    present = [one for one in seen.pods if one.replica.attempt == seen.status.attempt]
+class ClusterFeed:
+    """What ranks reported, and the numbers in what they printed; a feed of `Metrics`."""
 
-    def rank(one: ReplicaPod) -> tuple[bool, int, str]:
-        role = seen.job.role(one.replica.role)
-        found = None if role is None else rank_names.rank_of(seen.job, role, one.replica.index)
-        return found is None, found or 0, one.replica.name
+    def __init__(self, watch: ClusterWatch) -> None:
+        self._watch = watch
+        self.room = SeriesLimit()
+        self._picker = Picker(watch.job, self.room)
+        self._echoed = EchoedRecords(self.room)
+        self._watch.echoes()  # from now on they are kept
+        self._reads_on = False
 
-    return min(present, key=rank, default=None)
+    def poll(self) -> list[Reported]:
+        lines = self._watch.poll() if self._reads_on else list(self._watch.drain())
+        self._reads_on = True
+        starts = self._watch.starts() if self._picker and lines else {}
+        picked = [one for line in lines for one in self._picker.reported(line, starts)]
+        lines = sorted(self._watch.echoes(), key=lambda line: line.time)
+        told = [one for line in lines for one in self._echoed.reported(line.text)]
+        # An attempt before the next one, from whichever pod it was heard first: what is said last counts.
+        return [*picked, *sorted(told, key=lambda one: one.life)]

@@ -21,7 +21,7 @@ from bireme.model.quantities import show_memory
 from bireme.runner.submit import Submission
 from bireme.sdk import submissions
 from bireme.sdk.cluster import images
-from bireme.sdk.submissions import RunOptions, SubmissionBatch
+from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import ScriptFiles
 
 Manifest = dict[str, Any]  # Any: JSON has no better type
@@ -73,7 +73,9 @@ class Body(Struct, frozen=True):
 
 def bodies(batch: SubmissionBatch, namespace: str, chosen: str, home: Home) -> tuple[Body, ...]:
     """What is sent for each submission. `chosen` is the namespace that the user named, if any."""
-    _refuse(batch.options)
+    for option, (what, hint) in _REFUSED.items():
+        if getattr(batch.options, option):
+            raise errors.BadInput(what, hint=hint)
     return tuple(_body(submission, namespace, chosen, home) for submission in batch.submissions)
 
 
@@ -92,12 +94,6 @@ def files_of_script(script: str, cwd: Path) -> ScriptFiles:
         left_out=tuple(map(_shown, folder.left_out)),
         never_sent=tuple(map(_shown, folder.secrets)),
     )
-
-
-def _refuse(options: RunOptions) -> None:
-    for option, (what, hint) in _REFUSED.items():
-        if getattr(options, option):
-            raise errors.BadInput(what, hint=hint)
 
 
 def _body(submission: Submission, namespace: str, chosen: str, home: Home) -> Body:
@@ -168,7 +164,16 @@ def _notes(submission: Submission, manifest: Manifest, folder: Folder, parcel: P
     installs = f"; {Path(folder.requirements).name} is installed at the start" if folder.requirements else ""
     count = f"{len(folder.files)} file{'' if len(folder.files) == 1 else 's'}"
     yield f"sent with the script: {count} of {folder.root} ({show_memory(parcel.size)} packed){installs}"
-    yield from _left_out(folder, submission.script)
+    every = (
+        f"; `bireme check {submission.script}` lists all"
+        if submission.script.endswith((".py", ".sh"))
+        else ""
+    )
+    if folder.left_out:
+        yield f"ignore files leave out {len(folder.left_out)}: {_first(folder.left_out)}{every}"
+    if folder.secrets:
+        named = _first(folder.secrets)
+        yield f"{len(folder.secrets)} with the names of keys or credentials are never sent: {named}{every}"
     cwd = Path(submission.cwd)
     words = next(
         (list(one.get("command") or ()) for one in code_mounts.containers(dict(submission.manifest))), []
@@ -181,16 +186,6 @@ def _notes(submission: Submission, manifest: Manifest, folder: Folder, parcel: P
             f"{where} names {one.written}, which is on this machine and is not sent: "
             "put data into a volume or into object storage"
         )
-
-
-def _left_out(folder: Folder, script: str) -> Iterator[str]:
-    """What is not sent, with the first names of each."""
-    every = f"; `bireme check {script}` lists all" if script.endswith((".py", ".sh")) else ""
-    if folder.left_out:
-        yield f"ignore files leave out {len(folder.left_out)}: {_first(folder.left_out)}{every}"
-    if folder.secrets:
-        named = _first(folder.secrets)
-        yield f"{len(folder.secrets)} with the names of keys or credentials are never sent: {named}{every}"
 
 
 def _shown(name: str) -> str:

@@ -74,7 +74,7 @@ def seen(
     events: tuple[EventObject, ...] = (),
 ) -> Seen:
     job, status = job_of(one), status_of(one)
-    paired = pod_history.paired(job, pods, now)
+    paired = pod_history.paired(job, pods)
     told = attempts.resolved(status, Observation(tuple(each.replica for each in paired))).replicas
     return Seen(
         id=id,
@@ -163,10 +163,15 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
     observation = Observation(tuple(one.replica for one in it.pods))
     rows = job_state.replicas(it.job, it.status, observation, lives, "")
     found_view = job_state.job_view(head, it.job, it.status, found, rows)
+    # As its operator has heard of it; a checkpoint inside of a pod goes with the pod, and is not shown.
+    step = it.status.progress.saved
+    variables = [each for role in it.job.roles for each in role.container.env]
+    named = (each.value for each in variables if each.name == "BIREME_CHECKPOINTS" and each.value)
+    where = next(named, "")
     return replace(
         found_view,
         events=recorded(it.events),
-        checkpoint=_checkpoint(it),
+        checkpoint=CheckpointView(step=step, where=where) if where and step >= 0 else None,
         resumable=it.status.phase is Phase.FAILED and not unresumable(it),
         ran=_ran(it, lives),
         command=code_mounts.unbooted(found_view.command),
@@ -184,14 +189,6 @@ def unresumable(it: Seen) -> str:
     if _KUEUE in it.object.metadata.labels:
         return "Kueue has given its place in the queue away"
     return ""
-
-
-def _checkpoint(it: Seen) -> CheckpointView | None:
-    """The newest checkpoint, as its operator has heard of it; one inside of a pod goes with the pod."""
-    env = [one for role in it.job.roles for one in role.container.env if one.name == "BIREME_CHECKPOINTS"]
-    where = next((one.value for one in env if one.value), "")
-    step = it.status.progress.saved
-    return CheckpointView(step=step, where=where) if where and step >= 0 else None
 
 
 def explained(it: Seen) -> Diagnosis | None:
@@ -244,17 +241,19 @@ def why(it: Seen) -> str:
 
 def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:
     """The events of the cluster, the oldest first."""
-    found = [
-        RecordedEvent(
-            time=_time(one),
-            type=EventType.WARNING if one.type == "Warning" else EventType.NORMAL,
-            reason=one.reason or "",
-            message=one.message or "",
-            count=max(one.count or 1, one.series.count if one.series else 1),
+    found = []
+    for event in events:
+        series = event.series.lastObservedTime if event.series else None
+        written = series or event.lastTimestamp or event.eventTime or event.firstTimestamp
+        recorded = RecordedEvent(
+            time=seconds(written or event.metadata.creationTimestamp) or 0.0,
+            type=EventType.WARNING if event.type == "Warning" else EventType.NORMAL,
+            reason=event.reason or "",
+            message=event.message or "",
+            count=max(event.count or 1, event.series.count if event.series else 1),
         )
-        for one in events
-    ]
-    return tuple(sorted(found, key=lambda one: one.time))
+        found.append(recorded)
+    return tuple(sorted(found, key=lambda event: event.time))
 
 
 def _ran(it: Seen, lives: tuple[ReplicaHistory, ...]) -> float | None:
@@ -316,9 +315,13 @@ class _BatchStatus(Struct):
 def _batch_status(one: JobObject) -> Status:
     found = msgspec.json.decode(bytes(one.status) or b"{}", type=_BatchStatus)
     started = seconds(found.startTime)
-    conditions = [_batch_condition(each) for each in found.conditions if each.type in _BATCH_CONDITIONS]
+    conditions = []
+    for each in found.conditions:
+        if each.type in _BATCH_CONDITIONS:
+            at, kind = seconds(each.lastTransitionTime) or 0.0, _BATCH_CONDITIONS[each.type]
+            conditions.append(Condition(kind, each.status == "True", each.reason, each.message, at, at))
     ended = next(
-        (each.changed for each in conditions if each.status and each.type is not ConditionType.SUSPENDED),
+        (known.changed for known in conditions if known.status and known.type is not ConditionType.SUSPENDED),
         None,
     )
     if found.active and ended is None and started is not None:
@@ -331,15 +334,3 @@ def _batch_status(one: JobObject) -> Status:
         completed=seconds(found.completionTime) or ended,
         crashes=found.failed,
     )
-
-
-def _batch_condition(one: _BatchCondition) -> Condition:
-    at = seconds(one.lastTransitionTime) or 0.0
-    kind = _BATCH_CONDITIONS[one.type]
-    return Condition(kind, one.status == "True", one.reason, one.message, at, at)
-
-
-def _time(one: EventObject) -> float:
-    series = one.series.lastObservedTime if one.series else None
-    written = series or one.lastTimestamp or one.eventTime or one.firstTimestamp
-    return seconds(written or one.metadata.creationTimestamp) or 0.0

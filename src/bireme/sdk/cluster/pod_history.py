@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.backends.kubernetes.objects.api_types import Pod, Terminated, seconds
 from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termination_log
-from bireme.model.job import Job, Role, member_name
+from bireme.model.job import Job, member_name
 from bireme.model.replicas import Loss, Replica
 from bireme.runs.rank_reports import Reports
 from bireme.runs.replica_history import Failure, ReplicaHistory
@@ -28,12 +28,19 @@ class ReplicaPod(Struct, frozen=True):
     pod: Pod
 
 
-def paired(job: Job, pods: Iterable[Pod], now: float) -> tuple[ReplicaPod, ...]:
+def paired(job: Job, pods: Iterable[Pod]) -> tuple[ReplicaPod, ...]:
     """The replica that each pod is, under the name by which its job declares it."""
     ordered = sorted(pods, key=lambda pod: (pod.metadata.creationTimestamp or "", pod.metadata.name))
     if kinds.of(job).native:
-        return _of_batch(job, ordered, now)
-    return tuple(ReplicaPod(_named(job, _replica(pod)), pod) for pod in ordered)
+        return _of_batch(job, ordered)
+    found = []
+    for pod in ordered:
+        replica = _replica(pod)
+        role = job.role(replica.role)
+        if role is not None:
+            replica = replace(replica, name=member_name(job, role, replica.index))
+        found.append(ReplicaPod(replica, pod))
+    return tuple(found)
 
 
 def lives(
@@ -44,7 +51,7 @@ def lives(
     A cluster tells ends in whole seconds, within which half a gang may die of its first loss; the last line
     of a rank is closer to its end than that.
     """
-    return tuple(_life(one, (last_lines or {}).get(one.pod.metadata.uid)) for one in pairs)
+    return tuple(_life(pair, (last_lines or {}).get(pair.pod.metadata.uid)) for pair in pairs)
 
 
 def reports(pairs: Iterable[ReplicaPod]) -> Reports:
@@ -73,26 +80,21 @@ def _replica(pod: Pod) -> Replica:
     return pod_status.replica(pod, pod_status.READY_NODE)
 
 
-def _named(job: Job, found: Replica) -> Replica:
-    role = job.role(found.role)
-    return found if role is None else replace(found, name=member_name(job, role, found.index))
-
-
-def _of_batch(job: Job, pods: list[Pod], now: float) -> tuple[ReplicaPod, ...]:
+def _of_batch(job: Job, pods: list[Pod]) -> tuple[ReplicaPod, ...]:
     """A batch Job's pods have random names; those without an index fill the places in their order."""
     role = next(iter(job.roles), None)
     if role is None:
         return ()
     kept = [pod for pod in pods if pod.status.phase != "Failed"]
     places = {pod.metadata.uid: number % max(1, role.replicas) for number, pod in enumerate(kept)}
-    return tuple(ReplicaPod(_of_index(job, role, pod, places, now), pod) for pod in pods)
-
-
-def _of_index(job: Job, role: Role, pod: Pod, places: Mapping[str, int], now: float) -> Replica:
-    meta = pod.metadata
-    written = meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or ""
-    index = int(written) if written.isdecimal() and len(written) < 10 else places.get(meta.uid, 0)
-    return replace(_replica(pod), name=member_name(job, role, index), role=role.name, index=index)
+    found = []
+    for pod in pods:
+        meta = pod.metadata
+        written = meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or ""
+        index = int(written) if written.isdecimal() and len(written) < 10 else places.get(meta.uid, 0)
+        name = member_name(job, role, index)
+        found.append(ReplicaPod(replace(_replica(pod), name=name, role=role.name, index=index), pod))
+    return tuple(found)
 
 
 def _life(one: ReplicaPod, last_line: float | None) -> ReplicaHistory:
@@ -103,6 +105,9 @@ def _life(one: ReplicaPod, last_line: float | None) -> ReplicaHistory:
     ran = seconds(now.running.startedAt) if now is not None and now.running is not None else None
     end = now.terminated if now is not None else None
     is_over = replica.phase.is_final
+    ended = seconds(end.finishedAt) if end is not None else None
+    if ended is None:
+        ended = max((seconds(each.finishedAt) or 0.0 for each in _ends(pod)), default=None)
     return ReplicaHistory(
         uid=pod.metadata.uid,
         replica=replica.name,
@@ -111,7 +116,7 @@ def _life(one: ReplicaPod, last_line: float | None) -> ReplicaHistory:
         attempt=replica.attempt,
         began=seconds(pod.metadata.creationTimestamp) or 0.0,
         ran=ran if end is None else seconds(end.startedAt),
-        ended=_ended(pod, end, last_line) if is_over else None,
+        ended=_refined(ended, last_line) if is_over and ended is not None else None,
         exit_code=replica.exit_code,
         failures=tuple(_failures(pod, replica, last_line)),
         phase=replica.phase if is_over else None,
@@ -128,14 +133,16 @@ def _failures(pod: Pod, replica: Replica, last_line: float | None) -> Iterable[F
     found = []
     for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         for end in (status.lastState.terminated, status.state.terminated):
-            if (
-                end is not None
-                and end.exitCode
-                and end.reason != pod_diagnosis.NO_TRACE
-                and _is_own(pod, end)
-            ):
-                found.append(_failure(status.name, end, replica, last_line))
-    return sorted(found, key=lambda one: one.at)
+            if end is None or not end.exitCode or end.reason == pod_diagnosis.NO_TRACE:
+                continue
+            if not _is_own(pod, end):
+                continue
+            at = _refined(seconds(end.finishedAt) or 0.0, last_line)
+            # The exit code tells how a program ended, its log what it said; only the rest needs words.
+            needs_words = end.reason == _OUT_OF_MEMORY or replica.loss is Loss.EVICTION
+            message = replica.message if needs_words else ""
+            found.append(Failure(at, end.exitCode, status.name, end.reason, message))
+    return sorted(found, key=lambda failure: failure.at)
 
 
 def _is_own(pod: Pod, end: Terminated) -> bool:
@@ -147,22 +154,8 @@ def _is_own(pod: Pod, end: Terminated) -> bool:
     return at < asked or (at == asked and end.exitCode not in _STOPPED)
 
 
-def _failure(container: str, end: Terminated, replica: Replica, last_line: float | None) -> Failure:
-    at = _refined(seconds(end.finishedAt) or 0.0, last_line)
-    # How a program ended is told by its exit code, what it said by its log; only the rest needs words.
-    needs_words = end.reason == _OUT_OF_MEMORY or replica.loss is Loss.EVICTION
-    return Failure(at, end.exitCode, container, end.reason, replica.message if needs_words else "")
-
-
 def _refined(at: float, last_line: float | None) -> float:
     return last_line if last_line is not None and at - 1.0 <= last_line < at + 1.0 else at
-
-
-def _ended(pod: Pod, end: Terminated | None, last_line: float | None) -> float | None:
-    at = seconds(end.finishedAt) if end is not None else None
-    if at is None:
-        at = max((seconds(one.finishedAt) or 0.0 for one in _ends(pod)), default=None)
-    return None if at is None else _refined(at, last_line)
 
 
 def _ends(pod: Pod) -> Iterable[Terminated]:
