@@ -100,7 +100,7 @@ def test_everything_is_created_then_unchanged(bireme: Installer, cluster: Plane)
     assert "created   CustomResourceDefinition tfjobs.kubeflow.org\n" in first.out
     assert f"created   Deployment bireme-operator in namespace {bireme.namespace}\n" in first.out
     assert set(again.values()) == {"unchanged"}
-    assert len(again) == len(first.out.splitlines()) == 16
+    assert len(again) == len(first.out.splitlines()) == 17
     cluster("create", "--dry-run=server", "-f", "-", stdin=JAXJOB)
 
 

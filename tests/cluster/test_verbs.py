@@ -270,7 +270,7 @@ def test_check_asks_the_api_server_and_changes_nothing(bireme: Verbs) -> None:
     )
 
     assert (fine.status, "is valid" in fine.out) == (0, True)
-    assert (refused.status, "the API server refuses it" in refused.err) == (2, True)
+    assert (refused.status, "the API server rejects it" in refused.err) == (2, True)
     assert (nowhere.status, "to run it in the cluster, more is needed" in nowhere.out) == (0, True)
     assert bireme.kubectl.object("pytorchjobs")["items"] == []
 

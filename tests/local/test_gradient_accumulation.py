@@ -39,7 +39,7 @@ def train(where, views, until):
                 optimizer.zero_grad()
             run.save(step, model=model, optimizer=optimizer)
             if step == until:
-                run._finish()  # so that it is known which step the next one begins with
+                run._wait_for_writes()  # so that it is known which step the next one begins with
                 os.kill(os.getpid(), signal.SIGKILL)
         if run.rank == 0:
             torch.save([one.tolist() for one in layers.parameters()], folder / f"{where}.weights")

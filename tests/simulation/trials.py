@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bireme import kinds
 from bireme.core.restarts import backoff
 from bireme.model.decisions import Decision
 from bireme.model.job import Job, RestartScope
@@ -57,8 +58,10 @@ class Trials:
         repeated = bool(again) and not got_further and not is_silent
         self.is_hopeless = unchanging or (repeated and recently < backoff.RESET + backoff.LONGEST)
         plain = is_steady and not is_silent and len(errors) == 1 and all(not one.restarts for one in current)
+        # A server or scheduler that falls does not know how far the training got.
+        knows = all(one.role not in kinds.of(job).helpers or _steps(one) for one in fallen)
         must = (unchanging and now - self._first_at < backoff.RESET) or (
-            repeated and len(self._last) == 1 and recently < backoff.RESET
+            repeated and knows and len(self._last) == 1 and recently < backoff.RESET
         )
         self._last, self._last_at = errors, now
         need(not (plain and must) or after.phase.is_final, f"{sorted(errors)} is tried again in vain")

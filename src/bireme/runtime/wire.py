@@ -194,7 +194,8 @@ class Channel:
             # The descriptors travel with the first byte; a long frame may need several writes.
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
             data = data[self.socket.sendmsg([data], [rights]) :]
-        self.socket.sendall(data)
+        if data:  # to send nothing fails as well, once the receiver has answered and closed
+            self.socket.sendall(data)
 
     def receive(self) -> Optional[Message]:
         """The next message, or None when the zygote is gone; raises TimeoutError as the socket is set to."""
