@@ -184,7 +184,7 @@ def test_our_own_bug_is_a_sentence_and_keeps_its_traceback_in_a_file(cli: Cli) -
 @pytest.mark.parametrize("words", [["--env", "TOKEN=hunter2"], ["--env=TOKEN=hunter2"]])
 def test_the_report_of_a_bug_holds_no_values_of_variables_and_is_private(cli: Cli, words: list[str]) -> None:
     program = (
-        "import sys; from bireme.cli import bug_report; print(bug_report.kept(ValueError('bad hunter2')))"
+        "from bireme.cli.unexpected_errors import bug_report; print(bug_report(ValueError('bad hunter2')))"
     )
     folder = cli.home / "bugs"
     folder.mkdir(parents=True)

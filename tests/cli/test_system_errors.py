@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from bireme import errors
-from bireme.cli import os_errors
+from bireme.cli import unexpected_errors
 from tests.cli.commands import PATIENCE, WORDS, Cli
 
 BIREME = " ".join(WORDS)
@@ -105,7 +105,9 @@ def test_a_home_on_a_read_only_disk_is_no_access(cli: Cli, verb: str) -> None:
     ],
 )
 def test_each_has_a_next_step(number: str, expected: type[errors.BiremeError]) -> None:
-    error = os_errors.explained(OSError(getattr(errno, number), os.strerror(getattr(errno, number)), "x"))
+    error = unexpected_errors.of_the_system(
+        OSError(getattr(errno, number), os.strerror(getattr(errno, number)), "x")
+    )
 
     assert type(error) is expected
     assert error.hint
@@ -113,12 +115,14 @@ def test_each_has_a_next_step(number: str, expected: type[errors.BiremeError]) -
 
 @pytest.mark.parametrize("number", ["EPERM", "EACCES"])
 def test_a_refusal_that_names_no_file_is_not_told_as_one_of_a_file(number: str) -> None:
-    assert os_errors.explained(OSError(getattr(errno, number), "refused")) is None
+    assert unexpected_errors.of_the_system(OSError(getattr(errno, number), "refused")) is None
 
 
 def test_an_output_that_would_block_is_not_told_as_too_many_processes() -> None:
-    assert os_errors.explained(BlockingIOError(errno.EAGAIN, "write could not complete", 0)) is None
+    assert (
+        unexpected_errors.of_the_system(BlockingIOError(errno.EAGAIN, "write could not complete", 0)) is None
+    )
 
 
 def test_what_no_rule_knows_is_a_bug() -> None:
-    assert os_errors.explained(OSError("out of the blue")) is None
+    assert unexpected_errors.of_the_system(OSError("out of the blue")) is None

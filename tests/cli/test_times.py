@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from bireme import errors
-from bireme.cli import time_arguments
+from bireme.cli import option_values
 
 
 @pytest.mark.parametrize(
@@ -23,23 +23,23 @@ from bireme.cli import time_arguments
     ],
 )
 def test_spans(written: str, seconds: float) -> None:
-    assert time_arguments.span(written, "--timeout") == seconds
+    assert option_values.span(written, "--timeout") == seconds
 
 
 @pytest.mark.parametrize("written", ["", "soon", "10x", "-5m", "m", "1h?", "9" * 50])
 def test_what_is_no_span_is_refused_with_examples(written: str) -> None:
     with pytest.raises(errors.BadInput, match="is not a duration") as caught:
-        time_arguments.span(written, "--timeout")
+        option_values.span(written, "--timeout")
 
     assert "2h30m" in caught.value.hint
 
 
 def test_moments_are_times_ago_or_dates() -> None:
-    assert time_arguments.moment("10m", 1000.0, "--since") == 400.0
-    assert time_arguments.moment("2026-01-31T12:00:00Z", 0.0, "--since") == 1769860800.0
-    assert time_arguments.moment("2026-01-31", 0.0, "--since") == datetime(2026, 1, 31).timestamp()
+    assert option_values.moment("10m", 1000.0, "--since") == 400.0
+    assert option_values.moment("2026-01-31T12:00:00Z", 0.0, "--since") == 1769860800.0
+    assert option_values.moment("2026-01-31", 0.0, "--since") == datetime(2026, 1, 31).timestamp()
 
 
 def test_what_is_no_moment_is_refused() -> None:
     with pytest.raises(errors.BadInput, match="neither a duration nor a time"):
-        time_arguments.moment("2026-13-45", 0.0, "--since")
+        option_values.moment("2026-13-45", 0.0, "--since")

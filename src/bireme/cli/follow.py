@@ -116,7 +116,15 @@ class _Telling:
         now = time.monotonic()
         if now - self._drawn >= _REDRAW:
             self._drawn = now
-            self._tell(now)
+            glances = [watch.glance() for watch in self._watches]
+            for watch, glance in zip(self._watches, glances, strict=True):
+                self._news(watch, glance)
+                if watch.revive():
+                    self._screen.say(f"resumed {glance.id}: its runner had died")
+            if self._screen.is_live:
+                newest = self._unfinished()
+                last = newest.text if newest is not None else self._last
+                self._screen.status(status_line(glances, last, now - self._begin))
         return bool(lines)
 
     def drain(self) -> None:
@@ -131,17 +139,6 @@ class _Telling:
             lines.sort(key=lambda line: line.time)
             self._last = lines[-1].text
             self._screen.lines([self._prefixes.line(line) for line in lines])
-
-    def _tell(self, now: float) -> None:
-        glances = [watch.glance() for watch in self._watches]
-        for watch, glance in zip(self._watches, glances, strict=True):
-            self._news(watch, glance)
-            if watch.revive():
-                self._screen.say(f"resumed {glance.id}: its runner had died")
-        if self._screen.is_live:
-            newest = self._unfinished()
-            last = newest.text if newest is not None else self._last
-            self._screen.status(status_line(glances, last, now - self._begin))
 
     def _news(self, watch: Following, glance: Glance) -> None:
         """Says in a line what a person would ask about: why it waits, and why it began again."""

@@ -156,11 +156,12 @@ def _prepare_streams() -> None:
 
 def _guarded(args: list[str]) -> int:
     try:
+        width = columns()
         answer = bireme.main(
             args=args or ["--help"],
             prog_name="bireme",
             standalone_mode=False,
-            terminal_width=_help_width(),
+            terminal_width=width - 2 if width < _NARROW else None,  # else click's own is narrower
         )
         sys.stdout.flush()
         return answer if isinstance(answer, int) else 0
@@ -169,7 +170,10 @@ def _guarded(args: list[str]) -> int:
     except errors.BiremeError as error:
         return _told(str(error), error.exit_status)
     except click.UsageError as error:
-        return _told(_usage(error), errors.BadInput.exit_status)
+        text = error.format_message().rstrip(".")
+        text = text[:1].lower() + text[1:]
+        verb = error.ctx.command_path if error.ctx else "bireme"
+        return _told(f"{text}\n`{verb} --help` lists what it takes", errors.BadInput.exit_status)
     except click.ClickException as error:
         return _told(error.format_message(), errors.BadInput.exit_status)
     except (KeyboardInterrupt, click.Abort):
@@ -178,15 +182,16 @@ def _guarded(args: list[str]) -> int:
         _silence()
         return BROKEN_PIPE
     except OSError as error:
-        return _refused(error)
+        from bireme.cli import unexpected_errors  # here, because it is hardly ever needed
+
+        found = unexpected_errors.of_the_system(error)
+        if found is not None:
+            return _told(str(found), found.exit_status)
+        return _told(unexpected_errors.bug_report(error), errors.OurBug.exit_status)
     except Exception as error:
-        return _told(_bug(error), errors.OurBug.exit_status)
+        from bireme.cli import unexpected_errors
 
-
-def _help_width() -> int | None:
-    """How wide help may be, where that is less than click would make it."""
-    found = columns()
-    return found - 2 if found < _NARROW else None
+        return _told(unexpected_errors.bug_report(error), errors.OurBug.exit_status)
 
 
 def _told(text: str, status: int) -> int:
@@ -199,28 +204,6 @@ def _told(text: str, status: int) -> int:
     except OSError:
         _silence()
     return status
-
-
-def _refused(error: OSError) -> int:
-    from bireme.cli import os_errors  # here, because it is hardly ever needed
-
-    found = os_errors.explained(error)
-    if found is None:
-        return _told(_bug(error), errors.OurBug.exit_status)
-    return _told(str(found), found.exit_status)
-
-
-def _usage(error: click.UsageError) -> str:
-    text = error.format_message().rstrip(".")
-    text = text[:1].lower() + text[1:]
-    verb = error.ctx.command_path if error.ctx else "bireme"
-    return f"{text}\n`{verb} --help` lists what it takes"
-
-
-def _bug(error: Exception) -> str:
-    from bireme.cli import bug_report  # here, because it is hardly ever needed
-
-    return bug_report.kept(error)
 
 
 def _advice(word: str) -> str:

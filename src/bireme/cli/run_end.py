@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from bireme import errors
 from bireme.cli import follow
-from bireme.cli.follow import Ending, Signals
+from bireme.cli.follow import Ending
 from bireme.cli.invocation import say
 from bireme.cli.main import BROKEN_PIPE
 from bireme.cli.render import render_diagnosis, render_jobs, text
@@ -51,7 +51,12 @@ def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed:
             case Ending.OVER:
                 return _over(handles, watches, quiet)
             case Ending.LEFT:
-                return _left(handles, signals)
+                # Counted before it is asked for: whoever is quick presses it while the sentence is written.
+                pressed = signals.interrupts
+                _goes_on(handles)
+                say(f"Ctrl-C again within {follow.SECOND_THOUGHTS:.0f} s stops it.")
+                thinks_again = follow.thinks_again(signals, pressed)
+                return _stop(handles) if thinks_again else errors.Interrupted.exit_status
             case Ending.CLOSED:
                 _goes_on(handles)
                 return BROKEN_PIPE
@@ -90,7 +95,12 @@ def status_of(views: Sequence[JobView]) -> int:
 def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: bool) -> int:
     views, there = [], []
     for one, watch in zip(handles, watches, strict=True):
-        view = None if watch.is_removed() else _seen(one, watch)
+        try:
+            view = None if watch.is_removed() else one.view()
+        except errors.BadInput:
+            if not watch.is_removed():  # it may be removed this very moment
+                raise
+            view = None
         if view is None:
             say(f"{watch.id} was removed")
         else:
@@ -105,26 +115,6 @@ def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: boo
     if there and asked_for and all(view.phase is Phase.SUSPENDED for view in views):
         return 0
     return status_of(views) if len(there) == len(watches) else errors.Interrupted.exit_status
-
-
-def _seen(handle: JobHandle, watch: Following) -> JobView | None:
-    """The job at its end; None if it is removed this very moment."""
-    try:
-        return handle.view()
-    except errors.BadInput:
-        if watch.is_removed():
-            return None
-        raise
-
-
-def _left(handles: Sequence[JobHandle], signals: Signals) -> int:
-    # Counted before it is asked for: whoever is quick presses it while the sentence is being written.
-    pressed = signals.interrupts
-    _goes_on(handles)
-    say(f"Ctrl-C again within {follow.SECOND_THOUGHTS:.0f} s stops it.")
-    if follow.thinks_again(signals, pressed):
-        return _stop(handles)
-    return errors.Interrupted.exit_status
 
 
 def _goes_on(handles: Sequence[JobHandle]) -> None:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 from bireme import errors
-from bireme.cli import override_options, terminal
+from bireme.cli import option_values, terminal
 from bireme.cli.invocation import opened, print_json, say
 from bireme.sdk.backends import Backend
 from bireme.sdk.client import Client, JobHandle
@@ -50,10 +50,10 @@ def start(asked: Asked) -> None:
     reads = is_here and alone and not asked.detach
     at_terminal = reads and here.stdin
     options = RunOptions(
-        env=override_options.environment(asked.env),
-        maps=override_options.maps(asked.map),
-        volumes=override_options.volumes(asked.volume),
-        command=override_options.words(asked.command),
+        env=option_values.environment(asked.env),
+        maps=option_values.maps(asked.map),
+        volumes=option_values.volumes(asked.volume),
+        command=option_values.words(asked.command),
         python=asked.python or "",
         image=asked.image or "",
         fits=asked.fit,
@@ -68,7 +68,7 @@ def start(asked: Asked) -> None:
     for warning in batch.warnings if is_here else batch.warnings_in_a_cluster:
         say(f"warning: {warning}")
     handles = client.start(batch)
-    for note in dict.fromkeys(note for one in handles for note in one.notes):
+    for note in dict.fromkeys(note for job in handles for note in job.notes):
         say(f"note: {note}")
     if asked.detach:
         _leave(handles, asked)
@@ -87,7 +87,18 @@ def start(asked: Asked) -> None:
 def _prepared(client: Client, asked: Asked, options: RunOptions) -> SubmissionBatch:
     if not asked.files:
         return client.prepare_script(_script(asked), options)
-    _refuse_script_words(asked)
+    if asked.script is not None:
+        raise errors.BadInput(
+            f"both a manifest and {asked.script} are given", hint="give a script, or a manifest with -f"
+        )
+    for option in ("workers", "gpu", "cpu", "memory", "retries"):
+        if getattr(asked, option) is not None:
+            raise errors.BadInput(
+                f"--{option} is for a script; a manifest says that itself",
+                hint="edit the manifest, or let --fit shrink it to this machine",
+            )
+    if asked.is_module:
+        raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
     return client.prepare(asked.files, options, asked.name or "", lambda size: sys.stdin.buffer.read(size))
 
 
@@ -116,29 +127,14 @@ def _script(asked: Asked) -> Script:
     )
 
 
-def _refuse_script_words(asked: Asked) -> None:
-    if asked.script is not None:
-        raise errors.BadInput(
-            f"both a manifest and {asked.script} are given", hint="give a script, or a manifest with -f"
-        )
-    for option in ("workers", "gpu", "cpu", "memory", "retries"):
-        if getattr(asked, option) is not None:
-            raise errors.BadInput(
-                f"--{option} is for a script; a manifest says that itself",
-                hint="edit the manifest, or let --fit shrink it to this machine",
-            )
-    if asked.is_module:
-        raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
-
-
 def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:
     if asked.as_json:
         _print(handles)
         return
-    for one in handles:
-        print(one.id, flush=True)
-        say(f"{one.id} continues in the background; follow it with `bireme logs -f {one.id}`")
+    for job in handles:
+        print(job.id, flush=True)
+        say(f"{job.id} continues in the background; follow it with `bireme logs -f {job.id}`")
 
 
 def _print(handles: tuple[JobHandle, ...]) -> None:
-    print_json(JobViews(jobs=tuple(one.view() for one in handles)))
+    print_json(JobViews(jobs=tuple(job.view() for job in handles)))

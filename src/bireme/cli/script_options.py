@@ -22,7 +22,9 @@ def belongs_elsewhere(option: str, args: Sequence[str], ours: Mapping[str, bool]
 
     `ours` says of each option whether it takes a value.
     """
-    word = _written(option, args)
+    word = option
+    if not option.startswith("--"):  # of `-workers` click reports only `-w`
+        word = next((word.partition("=")[0] for word in args if word.startswith(option)), option)
     near = _nearest(word, ours)
     left, right = split(args, ours)
     script = next((word for word in left if word.endswith(ENDINGS)), "")
@@ -70,13 +72,6 @@ def _workers(options: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
             value = value if mark else next(iter(words[index + 1 :]), "")
             return ("--workers", value) if value.isdecimal() else ()
     return ()
-
-
-def _written(option: str, args: Sequence[str]) -> str:
-    """The word that holds an option: of `-workers` only `-w` is reported."""
-    if option.startswith("--"):
-        return option
-    return next((word.partition("=")[0] for word in args if word.startswith(option)), option)
 
 
 def _nearest(word: str, ours: Mapping[str, bool]) -> str:

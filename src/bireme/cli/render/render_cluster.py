@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from bireme.model.quantities import show_cpu, show_memory
 
 if TYPE_CHECKING:  # they need an extra
-    from bireme.backends.kubernetes.cluster_checks import ClusterFacts
     from bireme.backends.kubernetes.rollouts import Standing
     from bireme.operator.install.installing import Done
     from bireme.sdk.cluster.cluster_health import ClusterView
@@ -22,15 +21,22 @@ _WHOSE = {"bireme": "Bireme's", "kubeflow": "Kubeflow's own", "": "none"}
 def shown(view: ClusterView) -> list[str]:
     """What there is, then what is missing with its next step."""
     it = view.cluster
+    nodes = devices = storage = _UNSEEN
+    if it.nodes is not None:
+        nodes = f"{it.ready_nodes} of {it.nodes} ready: {show_cpu(it.cpu)}, {show_memory(it.memory)}"
+        devices = ", ".join(f"{count} {name}" for name, count in it.devices.items()) or "none"
+    if it.storage_classes is not None:
+        marks = {it.default_class: " (default)"} if it.default_class else {}
+        storage = ", ".join(f"{name}{marks.get(name, '')}" for name in it.storage_classes) or "no class"
     facts = [
         ("bireme", view.bireme),
         ("cluster", f"{it.context} at {it.server}, namespace {it.namespace}"),
         ("kubernetes", it.kubernetes),
         ("job kinds", f"{_WHOSE[it.definitions]}: {', '.join(it.kinds)}" if it.kinds else "none"),
         ("operator", _UNSEEN if it.operator is None else it.operator or "none"),
-        ("nodes", _nodes(it)),
-        ("devices", _devices(it)),
-        ("storage", _storage(it)),
+        ("nodes", nodes),
+        ("devices", devices),
+        ("storage", storage),
         ("DNS", _UNSEEN if it.dns is None else "served" if it.dns else "not served"),
         ("neighbours", ", ".join(it.neighbours) or "none"),
     ]
@@ -59,24 +65,3 @@ def first_names(jobs: Sequence[str]) -> str:
     more = len(jobs) - _MOST_NAMED
     named = ", ".join(jobs[:_MOST_NAMED])
     return f"{named} and {more} more" if more > 0 else named
-
-
-def _nodes(it: ClusterFacts) -> str:
-    if it.nodes is None:
-        return _UNSEEN
-    return f"{it.ready_nodes} of {it.nodes} ready: {show_cpu(it.cpu)}, {show_memory(it.memory)}"
-
-
-def _devices(it: ClusterFacts) -> str:
-    if it.nodes is None:
-        return _UNSEEN
-    return ", ".join(f"{count} {name}" for name, count in it.devices.items()) or "none"
-
-
-def _storage(it: ClusterFacts) -> str:
-    if it.storage_classes is None:
-        return _UNSEEN
-    if not it.storage_classes:
-        return "no class"
-    marks = {it.default_class: " (default)"} if it.default_class else {}
-    return ", ".join(f"{name}{marks.get(name, '')}" for name in it.storage_classes)

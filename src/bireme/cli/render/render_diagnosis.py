@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bireme.cli.render.text import indented
-from bireme.sdk.views import Diagnosis, Finding, FirstError
+from bireme.sdk.views import Diagnosis, Finding
 
 MOST_LINES = 40
 """Of a traceback: the ends of it, which say where and what; all of it is in the logs."""
@@ -18,20 +18,18 @@ def lines(diagnosis: Diagnosis, kept: Sequence[str] = ()) -> list[str]:
         return told + indented(diagnosis.advice)
     if diagnosis.more:
         told.append(f"Everything it printed: {diagnosis.more}")
-    return [*told, *kept, *indented(diagnosis.advice), *_error(diagnosis.error)]
+    told += [*kept, *indented(diagnosis.advice)]
+    error = diagnosis.error
+    if error is not None and error.traceback:
+        return [*told, "", *_shortened(error.traceback.rstrip("\n").splitlines())]
+    if error is not None and error.tail:
+        return [*told, "", "Its last lines:", *indented(error.tail)]
+    return told
 
 
 def sentence(diagnosis: Diagnosis) -> str:
     """The same in a line."""
     return diagnosis.summary
-
-
-def _error(error: FirstError | None) -> list[str]:
-    if error is None:
-        return []
-    if error.traceback:
-        return ["", *_shortened(error.traceback.rstrip("\n").splitlines())]
-    return ["", "Its last lines:", *indented(error.tail)] if error.tail else []
 
 
 def _shortened(traceback: list[str]) -> list[str]:

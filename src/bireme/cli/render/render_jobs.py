@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from bireme.cli.render import render_diagnosis, render_machine, render_progress, text
 from bireme.model.pods import Resources
 from bireme.model.quantities import show_cpu, show_memory
 from bireme.model.status import Phase
-from bireme.sdk.views import JobList, JobSummary, JobView, ReplicaView
+from bireme.sdk.views import JobList, JobView
 
 _SPARE = ("KIND", "RESTARTS", "AGE", "READY", "WHERE")
 """What a list does without where there is little room, in this order."""
@@ -20,7 +19,10 @@ MOST_EVENTS = 20
 def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
     """A table of jobs, and below it a line on the warm interpreters and their memory."""
     header = ["NAME", "KIND", "PHASE", "READY", "RESTARTS", "AGE", "WHY"]
-    rows = [_row(job, now) for job in jobs.jobs]
+    rows: list[list[str]] = []
+    for job in jobs.jobs:
+        ready, age = "-" if job.is_over else job.workers, text.age(job.age(now))
+        rows.append([job.id, job.kind, str(job.phase), ready, str(job.restarts), age, job.why])
     if any(job.progress is not None for job in jobs.jobs):
         header.insert(-1, "PROGRESS")
         cells = [render_progress.cell(job.progress, job.phase is Phase.RUNNING, now) for job in jobs.jobs]
@@ -49,7 +51,16 @@ def shown(job: JobView, now: float, columns: int | None = None) -> list[str]:
         *_replicas(job, now, columns),
     ]
     if job.conditions:
-        lines += ["", *_conditions(job, columns)]
+        rows = [
+            (
+                str(condition.type),
+                "yes" if condition.status else "no",
+                moment(condition.changed),
+                condition.message,
+            )
+            for condition in job.conditions
+        ]
+        lines += ["", *text.sheet(("CONDITION", "HOLDS", "SINCE", "MESSAGE"), rows, columns, wraps=True)]
     if job.events:
         lines += ["", *_events(job, columns)]
     if job.diagnosis is not None:
@@ -99,34 +110,29 @@ def moment(at: float) -> str:
         return "at an unknown time"
 
 
-def _row(job: JobSummary, now: float) -> Sequence[str]:
-    ready = "-" if job.is_over else job.workers
-    return (
-        job.id,
-        job.kind,
-        str(job.phase),
-        ready,
-        str(job.restarts),
-        text.age(job.age(now)),
-        job.why,
-    )
-
-
 def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
     limit = "any number" if job.crash_limit is None else job.crash_limit
     earlier = f", and {job.forgiven} before it got further or was resumed" if job.forgiven else ""
     crashes = f"{job.crashes - job.forgiven} of {limit} tolerated{earlier}"
     evictions = f"{job.evictions} of {job.eviction_limit} tolerated"
+    roles = ", ".join(f"{role.replicas} {role.type}" for role in job.roles)
+    # Here a rank without requests counts as one cpu; a cluster's scheduler counts it as nothing.
+    nothing = "nothing is asked for" if job.context else "one cpu each, as nothing is asked for"
+    checkpoint = ""
+    if job.checkpoint is not None:
+        newest = job.checkpoint
+        saved = f", {text.duration(max(0.0, now - newest.saved))} ago" if newest.saved else ""
+        checkpoint = f"step {newest.step}{saved}, {newest.where}"
     facts = [
         ("command", " ".join(job.command)),
-        ("resources", _resources(job)),
+        ("resources", f"{roles}: {amount(job.resources) or nothing}"),
         ("created", f"{moment(job.created)} ({text.duration(now - job.created)} ago) on {job.host}"),
         *render_progress.facts(job.progress, job.phase is Phase.RUNNING, now),
         ("ran", "" if job.ran is None else text.duration(job.ran)),
         ("attempt", str(job.attempt + 1)),
         ("crashes", crashes if job.crashes else ""),
         ("evictions", evictions if job.evictions else ""),
-        ("checkpoint", _checkpoint(job, now)),
+        ("checkpoint", checkpoint),
         ("folder", job.cwd),
         ("python", job.python),
         ("files", job.folder),
@@ -134,57 +140,24 @@ def _facts(job: JobView, now: float) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def _checkpoint(job: JobView, now: float) -> str:
-    one = job.checkpoint
-    if one is None:
-        return ""
-    saved = f", {text.duration(max(0.0, now - one.saved))} ago" if one.saved else ""
-    return f"step {one.step}{saved}, {one.where}"
-
-
-def _resources(job: JobView) -> str:
-    roles = ", ".join(f"{role.replicas} {role.type}" for role in job.roles)
-    claimed = amount(job.resources)
-    if claimed:
-        return f"{roles}: {claimed}"
-    # Here a rank without requests counts as one cpu; a cluster's scheduler counts it as nothing.
-    return (
-        f"{roles}: nothing is asked for" if job.context else f"{roles}: one cpu each, as nothing is asked for"
-    )
-
-
 def _replicas(job: JobView, now: float, columns: int | None) -> list[str]:
     rows = [
         (
-            one.short,
-            "-" if one.rank is None else str(one.rank),
-            str(one.phase),
-            "yes" if one.ready else "no",
-            str(one.restarts),
-            "-" if one.exit_code is None else str(one.exit_code),
-            one.host if job.context else "-" if one.pid is None else str(one.pid),
-            _lasted(one, now),
-            one.message or one.reason,
+            replica.short,
+            "-" if replica.rank is None else str(replica.rank),
+            str(replica.phase),
+            "yes" if replica.ready else "no",
+            str(replica.restarts),
+            "-" if replica.exit_code is None else str(replica.exit_code),
+            replica.host if job.context else "-" if replica.pid is None else str(replica.pid),
+            "-" if replica.started is None else text.age((replica.ended or now) - replica.started),
+            replica.message or replica.reason,
         )
-        for one in job.replicas
+        for replica in job.replicas
     ]
     place = "NODE" if job.context else "PID"
     header = ("REPLICA", "RANK", "PHASE", "READY", "RESTARTS", "EXIT", place, "RAN", "MESSAGE")
     return text.sheet(header, rows, columns, ("PID", "RANK", "RESTARTS", "READY", "RAN"), wraps=True)
-
-
-def _lasted(replica: ReplicaView, now: float) -> str:
-    if replica.started is None:
-        return "-"
-    return text.age((replica.ended or now) - replica.started)
-
-
-def _conditions(job: JobView, columns: int | None) -> list[str]:
-    rows = [
-        (str(one.type), "yes" if one.status else "no", moment(one.changed), one.message)
-        for one in job.conditions
-    ]
-    return text.sheet(("CONDITION", "HOLDS", "SINCE", "MESSAGE"), rows, columns, wraps=True)
 
 
 def _events(job: JobView, columns: int | None) -> list[str]:

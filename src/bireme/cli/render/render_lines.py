@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bireme.cli.render import text
 from bireme.model.job import Job
 from bireme.sdk import rank_names
-from bireme.sdk.views import Glance, JobStacks, LogLine, RankStack
+from bireme.sdk.views import Glance, JobStacks, LogLine
 
 
 class Prefixes:
@@ -57,31 +57,26 @@ class Prefixes:
 def status_line(glances: Sequence[Glance], last: str, elapsed: float) -> str:
     """Phase, replicas, elapsed time and the last line; the screen cuts it to its width."""
     # What a job waits for stands where its last line would: there is none yet, or it is old.
-    notes = [one.waiting or one.trouble for one in glances if one.waiting or one.trouble]
+    notes = [job.waiting or job.trouble for job in glances if job.waiting or job.trouble]
     note = notes[0] if notes and len(notes) == len(glances) else last
-    parts = [_state(glances), text.clock(elapsed), note]
-    return "  ".join(part for part in parts if part)
-
-
-def _state(glances: Sequence[Glance]) -> str:
     if len(glances) == 1:
-        one = glances[0]
-        tries = f" (attempt {one.attempt + 1})" if one.attempt else ""
-        return f"{one.id}  {one.phase} {one.ready}/{one.total}{tries}"
-    phases = Counter(str(one.phase) for one in glances)
-    return f"{len(glances)} jobs: " + ", ".join(f"{count} {phase}" for phase, count in phases.items())
+        job = glances[0]
+        tries = f" (attempt {job.attempt + 1})" if job.attempt else ""
+        state = f"{job.id}  {job.phase} {job.ready}/{job.total}{tries}"
+    else:
+        phases = Counter(str(job.phase) for job in glances)
+        state = f"{len(glances)} jobs: " + ", ".join(f"{count} {phase}" for phase, count in phases.items())
+    parts = [state, text.clock(elapsed), note]
+    return "  ".join(part for part in parts if part)
 
 
 def stack_lines(found: JobStacks) -> list[str]:
     """A line for each rank, so that they can be compared, and then their stacks."""
-    heads = [f"{one.title}  {one.where or one.problem or 'it runs no Python code'}" for one in found.ranks]
-    return heads + [line for rank in found.ranks for line in _stack(rank)]
-
-
-def _stack(one: RankStack) -> list[str]:
-    if not one.threads:
-        return []
-    told = ["", f"{one.title}, process {one.pid}:"]
-    for thread in one.threads:
-        told += [f"  {line}" for line in thread]
-    return told
+    lines = [
+        f"{rank.title}  {rank.where or rank.problem or 'it runs no Python code'}" for rank in found.ranks
+    ]
+    for rank in found.ranks:
+        if rank.threads:
+            lines += ["", f"{rank.title}, process {rank.pid}:"]
+            lines += [f"  {line}" for thread in rank.threads for line in thread]
+    return lines

@@ -12,13 +12,17 @@ from bireme.model.quantities import show_cpu, show_memory
 from bireme.sdk.views import WarmState, WarmView
 
 if TYPE_CHECKING:  # a list of jobs does without
-    from bireme.sdk.frameworks import Interpreter
     from bireme.sdk.local.machine_checks import MachineView
     from bireme.sdk.local.systemd_units import BootUnit
 
 
 def shown(view: MachineView) -> list[str]:
     """What there is, then what is missing with its next step."""
+    python, frameworks = "none", "none"
+    if view.interpreter is not None:
+        python = f"{view.interpreter.path} ({view.interpreter.version or 'does not answer'})"
+        versions = view.interpreter.frameworks.items()
+        frameworks = ", ".join(f"{name} {version}" for name, version in versions) or "none"
     facts = [
         ("bireme", f"{view.bireme} on {view.host}"),
         ("cpu", show_cpu(view.cpu)),
@@ -27,8 +31,8 @@ def shown(view: MachineView) -> list[str]:
         ("cgroups", f"{view.cgroups}, writable: limits are enforced" if view.cgroups else "not writable"),
         ("mounts", "ranks can be given the paths of an image" if view.mounts else "not allowed"),
         ("MPI", view.mpi or "not installed"),
-        ("python", _interpreter(view.interpreter)),
-        ("frameworks", _frameworks(view.interpreter)),
+        ("python", python),
+        ("frameworks", frameworks),
         ("reboots", _reboots(view.at_boot)),
         ("runs", f"{view.home} ({show_memory(view.home_free)} free)"),
     ]
@@ -51,7 +55,10 @@ def installed(unit: BootUnit) -> list[str]:
 def warm_line(found: Sequence[WarmView]) -> str:
     """All of them: `3 warm interpreters, 870 MiB: torch, torch+lightning, tensorflow`."""
     count = f"{len(found)} warm interpreter{'' if len(found) == 1 else 's'}"
-    labels = Counter(_label(one) for one in found)
+    labels: Counter[str] = Counter()
+    for warm in found:
+        state = "" if warm.state is WarmState.READY else f" ({warm.state})"
+        labels[("+".join(warm.packages) or "nothing") + state] += 1
     named = ", ".join(label if number == 1 else f"{label} (x{number})" for label, number in labels.items())
     return f"{count}, {show_memory(sum(one.memory for one in found))}: {named}"
 
@@ -79,20 +86,3 @@ def _reboots(unit: BootUnit) -> str:
     if not unit.lingers:
         return "jobs are resumed when you log in; at boot: loginctl enable-linger"
     return "jobs are resumed at boot"
-
-
-def _interpreter(found: Interpreter | None) -> str:
-    if found is None:
-        return "none"
-    return f"{found.path} ({found.version or 'does not answer'})"
-
-
-def _frameworks(found: Interpreter | None) -> str:
-    if found is None or not found.frameworks:
-        return "none"
-    return ", ".join(f"{name} {version}" for name, version in found.frameworks.items())
-
-
-def _label(one: WarmView) -> str:
-    label = "+".join(one.packages) or "nothing"
-    return label if one.state is WarmState.READY else f"{label} ({one.state})"

@@ -116,7 +116,10 @@ def sheet(
     if columns is None or not rows:
         return table(header, cells, columns)
     head, every = list(header), cells
-    needed = _needed([head[-1], *(row[-1] for row in cells)], columns)
+    # The last column needs room for its longest word, unless that is a path without end.
+    last = [head[-1], *(row[-1] for row in cells)]
+    longest = max(width(word) for cell in last for word in cell.split() or [""])
+    needed = min(max(map(width, last)), max(_LEAST, min(longest, columns // 2)))
     for name in spare:
         if _fixed(head, cells) + needed <= columns:
             break
@@ -126,7 +129,9 @@ def sheet(
             cells = [[*row[:at], *row[at + 1 :]] for row in cells]
     room = columns - _fixed(head, cells)
     if room < needed and keeps and columns >= _NARROW:
-        return table(head, _squeezed(cells, _LEAST_CELL - room), columns)
+        first = max(width(row[0]) for row in cells) - max(0, _LEAST_CELL - room)
+        squeezed = [[cut(row[0], max(_LEAST_CELL, first)), *row[1:]] for row in cells]
+        return table(head, squeezed, columns)
     if room < needed:
         kept = [at for at, name in enumerate(header) if name in told or name in head]
         rest = [[row[at] for at in kept] for row in every]
@@ -193,18 +198,6 @@ def _fixed(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
     """The width of all columns but the last, with their gaps."""
     widest = (max(width(row[at]) for row in (header, *cells)) for at in range(len(header) - 1))
     return sum(one + len(_GAP) for one in widest)
-
-
-def _needed(last: Sequence[str], columns: int) -> int:
-    """How much room the last column needs: for its longest word, unless that is a path without end."""
-    longest = max(width(word) for cell in last for word in cell.split() or [""])
-    return min(max(width(cell) for cell in last), max(_LEAST, min(longest, columns // 2)))
-
-
-def _squeezed(cells: Sequence[Sequence[str]], excess: int) -> list[list[str]]:
-    """Rows whose first cell gives up so many columns, down to a least."""
-    first = max(width(row[0]) for row in cells)
-    return [[cut(row[0], max(_LEAST_CELL, first - max(0, excess))), *row[1:]] for row in cells]
 
 
 def _wrapped(header: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> list[str]:

@@ -14,7 +14,7 @@ from bireme.cli import backend_options, manifest_arguments, script_options
 from bireme.cli.invocation import as_json, print_json, print_lines, say
 from bireme.cli.render import text
 from bireme.sdk.backends import Backend
-from bireme.sdk.views import CheckedJob, CheckError, CheckView, ScriptFiles
+from bireme.sdk.views import CheckedJob, CheckError, CheckView
 
 _SCRIPTS = (".py", ".sh", ".ipynb")
 
@@ -39,9 +39,21 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
     for job in view.jobs:
         print_lines(_lines(job, backend_options.chosen().client().places.backend))
     for script in view.scripts:
-        print_lines(_script(script))
+        sections = (
+            (f"{script.script}: these files of {script.folder} go with it to a cluster:", script.sent),
+            ("left out by ignore files:", script.left_out),
+            ("never sent, because their names are those of keys or credentials:", script.never_sent),
+        )
+        for title, names in sections:
+            if names:
+                print_lines([title, *text.indented(names, "  ")])
+    # What is not about a manifest comes after what is: it is the error that the command ends with.
+    bad = [error for error in refused if isinstance(error, errors.BadManifest)]
+    others = [error for error in refused if not isinstance(error, errors.BadManifest)]
+    if bad and others:
+        say(f"bireme: {manifest_arguments.together(bad)}")
     if refused:
-        raise _together(refused)
+        raise others[0] if others else manifest_arguments.together(bad)
 
 
 def _looked(
@@ -61,50 +73,29 @@ def _looked(
             if found.batch.submissions:
                 checked = client.checked(found.batch)
                 view = replace(checked, warnings=(*view.warnings, *checked.warnings))
-        view = replace(view, scripts=tuple(map(_files_of, scripts)))
+        if scripts:
+            from bireme.sdk.cluster.cluster_submission import files_of_script  # manifests need none of it
+
+            view = replace(view, scripts=tuple(files_of_script(script, Path.cwd()) for script in scripts))
     except errors.BiremeError as error:
         refused = (*refused, error)
     return replace(view, errors=tuple(one for error in refused for one in _errors(error))), refused
 
 
-def _together(refused: tuple[errors.BiremeError, ...]) -> errors.BiremeError:
-    """One error for all; what is not about a manifest comes after what is."""
-    bad = [one for one in refused if isinstance(one, errors.BadManifest)]
-    others = [one for one in refused if not isinstance(one, errors.BadManifest)]
-    if bad and others:
-        say(f"bireme: {manifest_arguments.together(bad)}")
-    return others[0] if others else manifest_arguments.together(bad)
-
-
 def _errors(error: errors.BiremeError) -> Iterator[CheckError]:
     complaints = error.complaints if isinstance(error, errors.BadManifest) else ()
-    for one in complaints:
+    for complaint in complaints:
         yield CheckError(
             code=error.code,
-            text=one.text,
-            hint=one.hint,
-            file=one.file,
-            line=one.line,
-            column=one.column,
-            field=one.field,
+            text=complaint.text,
+            hint=complaint.hint,
+            file=complaint.file,
+            line=complaint.line,
+            column=complaint.column,
+            field=complaint.field,
         )
     if not complaints:
         yield CheckError(code=error.code, text=error.what, hint=error.hint)
-
-
-def _files_of(script: str) -> ScriptFiles:
-    from bireme.sdk.cluster import cluster_submission
-
-    return cluster_submission.files_of_script(script, Path.cwd())
-
-
-def _script(found: ScriptFiles) -> list[str]:
-    sections = (
-        (f"{found.script}: these files of {found.folder} go with it to a cluster:", found.sent),
-        ("left out by ignore files:", found.left_out),
-        ("never sent, because their names are those of keys or credentials:", found.never_sent),
-    )
-    return [line for title, names in sections if names for line in (title, *text.indented(names, "  "))]
 
 
 def _lines(job: CheckedJob, backend: Backend) -> list[str]:

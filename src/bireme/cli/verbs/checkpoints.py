@@ -21,6 +21,7 @@ from bireme.cli.render import render_checkpoints
 from bireme.sdk import checkpoint_names
 
 EXPORT = "export"
+_USAGE = "bireme checkpoints train-abcd, or bireme checkpoints export train-abcd@1200 model.pt"
 
 
 @click.command("checkpoints", short_help="List the checkpoints of a job, or export one.")
@@ -47,39 +48,28 @@ def command(words: tuple[str, ...], verify: bool, part: str, force: bool, as_jso
     """
     if words[:1] == (EXPORT,) and len(words) > 1:
         _refuse(verify, "--verify", "checksums are verified in any case")
-        _export(words[1:], part, force, as_json)
+        if len(words) != 3:
+            raise errors.BadInput("an export needs a job and a file", hint=_USAGE)
+        done = checkpoint_names.export(opened().places, words[1], words[2], part, force=force)
+        if as_json:
+            print_json(done)
+            return
+        for line in render_checkpoints.exported(done):
+            say(line)
         return
     _refuse(bool(part), "--part", "bireme checkpoints export NAME FILE --part optimizer")
     _refuse(force, "--force", "bireme checkpoints export NAME FILE --force")
     if len(words) > 1:
         raise errors.BadInput(f"one job has its checkpoints listed, got {len(words)} names", hint=_USAGE)
-    _list(words[0] if words else None, verify, as_json)
-
-
-_USAGE = "bireme checkpoints train-abcd, or bireme checkpoints export train-abcd@1200 model.pt"
-
-
-def _list(name: str | None, verify: bool, as_json: bool) -> None:
     client = opened()
-    found = checkpoint_names.of_job(client.places, meant(client, name), verified=verify)
+    name = meant(client, words[0] if words else None)
+    found = checkpoint_names.of_job(client.places, name, verified=verify)
     if as_json:
         print_json(found)
         return
     print_lines(render_checkpoints.listed(found, time.time(), table_width()))
     if not found.checkpoints:
         say(f"{found.job} has saved no checkpoint in {found.where}")
-
-
-def _export(words: tuple[str, ...], part: str, force: bool, as_json: bool) -> None:
-    if len(words) != 2:
-        raise errors.BadInput("an export needs a job and a file", hint=_USAGE)
-    source, target = words
-    done = checkpoint_names.export(opened().places, source, target, part, force=force)
-    if as_json:
-        print_json(done)
-        return
-    for line in render_checkpoints.exported(done):
-        say(line)
 
 
 def _refuse(given: bool, option: str, hint: str) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from bireme import errors
-from bireme.cli import time_arguments
+from bireme.cli import option_values
 from bireme.cli.invocation import as_json, meant, one_name, opened, say, say_shortage
 from bireme.cli.render import text
 from bireme.cli.render.render_lines import Prefixes
@@ -49,7 +49,7 @@ def command(
     """
     client = opened()
     say_shortage(client)
-    from_time = None if since is None else time_arguments.moment(since, time.time(), "--since")
+    from_time = None if since is None else option_values.moment(since, time.time(), "--since")
     if replica is not None and rank is not None:
         raise errors.BadInput(f"both {replica} and --rank {rank} are given", hint="leave one of them out")
     chosen = replica if rank is None else rank

@@ -11,7 +11,7 @@ from bireme import errors
 from bireme.cli.invocation import complete_names, opened, say
 from bireme.cli.terminal import this_terminal
 from bireme.core.machine import retention
-from bireme.core.machine.retention import EndedRun, Selection
+from bireme.core.machine.retention import Selection
 from bireme.model import durations, quantities
 from bireme.model.quantities import show_memory
 from bireme.sdk.backends import Backend
@@ -50,7 +50,7 @@ def command(
         )
     client = opened()
     if ended:
-        _remove_ended(client, Selection(_older(older), keep, _larger(larger)), yes)
+        _remove_ended(client, _selection(older, keep, larger), yes)
         return
     failed: list[errors.BiremeError] = []
     for name in dict.fromkeys(names):
@@ -78,23 +78,20 @@ def _remove(client: Client, name: str, yes: bool) -> None:
         question = f"{view.id} is {view.phase}. End it and delete what it left?"
     elif _plain(name) != _plain(job.key):  # it was named by its beginning only
         question = f"{name} means {view.id} ({view.phase}). Delete what it left?"
-    if not question or yes or _agreed(question, view.id):
-        job.remove()
-        say(f"removed {view.id}")
-    else:
-        say(f"{view.id} is left as it is")
+    if question and not yes:
+        if not this_terminal().stdin:
+            fact = question.partition(". ")[0]
+            raise errors.BadInput(fact, hint=f"to delete it: bireme rm --yes {view.id}")
+        if not click.confirm(question, err=True):
+            say(f"{view.id} is left as it is")
+            return
+    job.remove()
+    say(f"removed {view.id}")
 
 
 def _plain(name: str) -> str:
     """A job's own name, without its kind or the number of a run."""
     return name.rpartition("/")[2].partition("#")[0]
-
-
-def _agreed(question: str, id: str) -> bool:
-    if not this_terminal().stdin:
-        fact = question.partition(". ")[0]
-        raise errors.BadInput(fact, hint=f"to delete it: bireme rm --yes {id}")
-    return click.confirm(question, err=True)
 
 
 def _remove_ended(client: Client, wish: Selection, yes: bool) -> None:
@@ -110,36 +107,27 @@ def _remove_ended(client: Client, wish: Selection, yes: bool) -> None:
             "no job has ended" if not every else f"none of {prune.summed(every)} is meant; nothing is removed"
         )
         return
-    if not yes and not _agreed_to_all(found):
-        say("nothing is removed")
-        return
+    if not yes:
+        with_checkpoints = [run for run in found if run.has_checkpoints]
+        size = show_memory(sum(run.size for run in with_checkpoints))
+        also = f"; {len(with_checkpoints)} with checkpoints ({size})" if with_checkpoints else ""
+        fact = f"{prune.summed(found)}{also}"
+        if not this_terminal().stdin:
+            raise errors.BadInput(f"{fact} would be deleted", hint="to delete them: bireme rm --ended --yes")
+        if not click.confirm(f"{fact}. Delete what they left?", err=True):
+            say("nothing is removed")
+            return
     done = prune.removed(client.home, found)
     say(f"removed {prune.summed(done)}")
 
 
-def _agreed_to_all(found: tuple[EndedRun, ...]) -> bool:
-    with_checkpoints = [one for one in found if one.has_checkpoints]
-    size = show_memory(sum(one.size for one in with_checkpoints))
-    also = f"; {len(with_checkpoints)} with checkpoints ({size})" if with_checkpoints else ""
-    fact = f"{prune.summed(found)}{also}"
-    if not this_terminal().stdin:
-        raise errors.BadInput(f"{fact} would be deleted", hint="to delete them: bireme rm --ended --yes")
-    return click.confirm(f"{fact}. Delete what they left?", err=True)
-
-
-def _older(written: str | None) -> float | None:
-    if written is None:
-        return None
+def _selection(older: str | None, keep: int | None, larger: str | None) -> Selection:
     try:
-        return durations.with_unit(written)
+        age = None if older is None else durations.with_unit(older)
     except ValueError as error:
         raise errors.BadInput(f"--older {error}") from error
-
-
-def _larger(written: str | None) -> int | None:
-    if written is None:
-        return None
     try:
-        return quantities.size(written)
+        size = None if larger is None else quantities.size(larger)
     except ValueError as error:
         raise errors.BadInput(f"--larger {error}", hint="write it as 500Mi or 2Gi") from error
+    return Selection(age, keep, size)

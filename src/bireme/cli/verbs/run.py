@@ -22,7 +22,12 @@ class RunCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [*backend_options.chosen().words, *args]
-        ours = self._ours(ctx)
+        ours: dict[str, bool] = {}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option):
+                takes_value = not (parameter.is_flag or parameter.count)
+                ours |= dict.fromkeys((*parameter.opts, *parameter.secondary_opts), takes_value)
+        ours |= dict.fromkeys(backend_options.OPTIONS, True)
         ctx.meta[_WORDS] = (words, ours)
         mistaken = script_options.without_launcher(words, ours)
         if mistaken is not None:
@@ -31,14 +36,6 @@ class RunCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             raise script_options.belongs_elsewhere(error.option_name, words, ours) from None
-
-    def _ours(self, ctx: click.Context) -> dict[str, bool]:
-        found: dict[str, bool] = {}
-        for parameter in self.get_params(ctx):
-            if isinstance(parameter, click.Option):
-                takes_value = not (parameter.is_flag or parameter.count)
-                found |= dict.fromkeys((*parameter.opts, *parameter.secondary_opts), takes_value)
-        return found | dict.fromkeys(backend_options.OPTIONS, True)
 
 
 @click.command(
@@ -83,10 +80,16 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
 
     Options of the script come after --. Ctrl-C stops following; pressed twice, it stops the job.
     """
-    _refuse_cluster_words()
+    chosen, default = backend_options.chosen(), os.environ.get("BIREME_ON")
+    # A script's own `--context` must not be taken for ours in silence.
+    if chosen.names_a_cluster and not chosen.on and default != "kubernetes":
+        raise errors.BadInput(
+            "--context, --namespace and --kubeconfig are of a cluster, and the job is to run here",
+            hint="add --on kubernetes; options of a script come after --",
+        )
     if words["name"] == "":
         raise errors.BadInput("--name is empty", hint="leave it out, or name the job: --name mnist")
-    if "kubernetes" not in (backend_options.chosen().on, os.environ.get("BIREME_ON")):
+    if "kubernetes" not in (chosen.on, default):
         # As early as the words are known to be good: the guard imports its modules while this process
         # imports those of the submission, which takes about as long.
         standby.prepare()
@@ -101,13 +104,3 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
             line, ours = click.get_current_context().meta[_WORDS]
             error.hint = "\n".join(script_options.supplemented(line, error.flags, ours, error.by_hand))
         raise
-
-
-def _refuse_cluster_words() -> None:
-    """A script's own `--context` must not be taken for ours in silence."""
-    found = backend_options.chosen()
-    if found.names_a_cluster and not found.on and os.environ.get("BIREME_ON") != "kubernetes":
-        raise errors.BadInput(
-            "--context, --namespace and --kubeconfig are of a cluster, and the job is to run here",
-            hint="add --on kubernetes; options of a script come after --",
-        )

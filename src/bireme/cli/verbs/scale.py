@@ -23,7 +23,15 @@ def command(name: str, counts: tuple[str, ...], as_json: bool) -> None:
 
     A gang, such as every script, starts again at its new size, from its last checkpoint.
     """
-    wanted = dict(_count(one) for one in counts)
+    wanted: dict[str, int] = {}
+    for written in counts:
+        role, mark, count = written.rpartition("=")
+        if not count.isascii() or not count.isdecimal() or len(count) > 9 or (mark and not role):
+            raise errors.BadInput(
+                f"{written!r} is neither a number nor of the form ROLE=COUNT",
+                hint="bireme scale train-abcd 4, or: bireme scale mnist worker=4",
+            )
+        wanted[role.lower() or scale_requests.ALL] = int(count)
     job = opened().find(name)
     before = job.view()
     view = job.scale(**wanted)
@@ -31,13 +39,3 @@ def command(name: str, counts: tuple[str, ...], as_json: bool) -> None:
         say(f"{view.id}: {line}")
     if as_json:
         print_json(view)
-
-
-def _count(written: str) -> tuple[str, int]:
-    role, mark, count = written.rpartition("=")
-    if not count.isascii() or not count.isdecimal() or len(count) > 9 or (mark and not role):
-        raise errors.BadInput(
-            f"{written!r} is neither a number nor of the form ROLE=COUNT",
-            hint="bireme scale train-abcd 4, or: bireme scale mnist worker=4",
-        )
-    return role.lower() or scale_requests.ALL, int(count)

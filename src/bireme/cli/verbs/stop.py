@@ -36,7 +36,14 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
         try:
             view = job.stop()
         except KeyboardInterrupt:
-            raise errors.Interrupted(_holds(job.view())) from None
+            now = job.view()
+            fact = f"interrupted; {now.id} is {now.phase}"
+            if now.stopping:  # whoever does not wait for its end has to know that it comes
+                fact = (
+                    f"interrupted; {now.id} was told to stop, and will: "
+                    f"`bireme resume {now.id}` takes that back"
+                )
+            raise errors.Interrupted(fact) from None
         finally:
             waits.cancel()
         views.append(view)
@@ -61,10 +68,3 @@ def _told(before: JobView, view: JobView) -> str:
 
 def _is_stopped(view: JobView) -> bool:
     return view.phase is Phase.SUSPENDED and not view.resuming
-
-
-def _holds(view: JobView) -> str:
-    """What whoever does not wait for the end of a stop has to know."""
-    if not view.stopping:
-        return f"interrupted; {view.id} is {view.phase}"
-    return f"interrupted; {view.id} was told to stop, and will: `bireme resume {view.id}` takes that back"

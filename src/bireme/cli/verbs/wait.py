@@ -7,7 +7,7 @@ import time
 
 import click
 
-from bireme.cli import time_arguments
+from bireme.cli import option_values
 from bireme.cli.invocation import all_meant, as_json, names, opened, print_json, say
 from bireme.cli.run_end import status_of, told
 from bireme.model.status import Phase
@@ -24,7 +24,7 @@ def command(names: tuple[str, ...], timeout: str | None, as_json: bool) -> None:
     Without a NAME, for the newest job.
     """
     client = opened()
-    limit = None if timeout is None else time_arguments.span(timeout, "--timeout")
+    limit = None if timeout is None else option_values.span(timeout, "--timeout")
     jobs = [client.find(name) for name in all_meant(client, names)]
     for job in jobs:
         if job.view().phase is Phase.SUSPENDED:

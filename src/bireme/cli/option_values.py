@@ -1,12 +1,14 @@
-"""Reads what `--env`, `--map`, `--volume` and `--command` say: pairs and words, checked."""
+"""Reads the values of options: pairs, the words of a command, and times (`2h30m`, `2026-11-15T10:00`)."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 
 from bireme import errors
+from bireme.model import durations
 
 
 def environment(written: Sequence[str]) -> dict[str, str]:
@@ -63,6 +65,35 @@ def words(command: str | None) -> tuple[str, ...]:
     if not split:
         raise errors.BadInput("--command is empty", hint='--command "python train.py"')
     return split
+
+
+def span(written: str, option: str) -> float:
+    """Seconds of a duration; a bare number counts seconds."""
+    try:
+        return durations.seconds(written)
+    except ValueError:
+        raise errors.BadInput(
+            f"{option} {written!r} is not a duration", hint="write it as 45s, 10m, 2h30m or 1d"
+        ) from None
+
+
+def moment(written: str, now: float, option: str) -> float:
+    """The time that is meant by how long ago it was, or by its date; a date without a zone is local."""
+    text = written.strip()
+    if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        from datetime import datetime  # here, because `run` reads no times
+
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except (ValueError, OverflowError, OSError):
+            pass
+    try:
+        return now - span(text, option)
+    except errors.BadInput:
+        raise errors.BadInput(
+            f"{option} {written!r} is neither a duration nor a time",
+            hint="write it as 45s, 10m, 2h30m, or as 2026-01-31T12:00",
+        ) from None
 
 
 def _pair(option: str, written: str, example: str) -> tuple[str, str]:
