@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Callable
@@ -61,16 +62,22 @@ class Controller:
         identity: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._api, self._metrics, self._clock = api, metrics, clock
+        self._metrics, self._clock = metrics, clock
         self.queue = Queue(clock)
         self._keys: dict[str, str] = {}
         self._pauses: dict[str, float] = {}
         self.is_ready = False
         self._teller = Teller(api, identity, clock)
-        self.jobs = {kinds.named(kind).plural: self._job_cache(kind, scope) for kind in scope.kinds}
+        self.jobs: dict[str, Scoped[JobObject]] = {}
+        for plural in (kinds.named(kind).plural for kind in scope.kinds):
+            changed = functools.partial(self._job_changed, plural)
+            self.jobs[plural] = Scoped(api, (version(plural), plural), JobObject, changed, scope.namespaces)
         self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=JOB_NAME)
         self.nodes = Scoped(api, ("v1", "nodes"), Node, self._node_changed) if scope.nodes else None
-        self.groups = self._group_cache(settings.gang_scheduler, scope)
+        self.groups: Scoped[PodGroup] | None = None
+        if settings.gang_scheduler:
+            resource = (pod_groups.api_version(settings.gang_scheduler), pod_groups.PLURAL)
+            self.groups = Scoped(api, resource, PodGroup, self._group_changed, scope.namespaces)
         self.store = ClusterStore(api, self.jobs, self._teller, clock, self._recorded)
         self.backend = ClusterBackend(
             api, self.pods, self.nodes, self.store.templates, clock, settings, self.groups
@@ -97,20 +104,6 @@ class Controller:
             _log.info("watching", extra={"resources": list(self.jobs)})
             for _ in range(AT_ONCE):
                 tasks.create_task(self._work())
-
-    def _job_cache(self, kind: str, scope: Scope) -> Scoped[JobObject]:
-        plural = kinds.named(kind).plural
-
-        def changed(before: JobObject | None, after: JobObject | None) -> None:
-            self._job_changed(plural, before, after)
-
-        return Scoped(self._api, (version(plural), plural), JobObject, changed, scope.namespaces)
-
-    def _group_cache(self, scheduler: str, scope: Scope) -> Scoped[PodGroup] | None:
-        if not scheduler:
-            return None
-        resource = (pod_groups.api_version(scheduler), pod_groups.PLURAL)
-        return Scoped(self._api, resource, PodGroup, self._group_changed, scope.namespaces)
 
     # What the watches tell.
 

@@ -43,7 +43,12 @@ class Heartbeat:
                 async with asyncio.timeout(RENEW):
                     await self.beat()
             except (ApiError, OSError, TimeoutError, AllHeld) as error:
-                self._complain(error)
+                if not self._complained:
+                    _log.warning(
+                        "its lease cannot be written: `bireme run` and `bireme doctor` do not see this operator",
+                        extra={"error": str(error)},
+                    )
+                self._complained = True
             await asyncio.sleep(RENEW)
 
     async def beat(self) -> None:
@@ -122,11 +127,3 @@ class Heartbeat:
             "metadata": {"annotations": annotations, "labels": UNELECTED_LABELS},
             "spec": {"holderIdentity": self._identity, "leaseDurationSeconds": LASTS, "renewTime": now},
         }
-
-    def _complain(self, error: Exception) -> None:
-        if not self._complained:
-            _log.warning(
-                "its lease cannot be written: `bireme run` and `bireme doctor` do not see this operator",
-                extra={"error": str(error)},
-            )
-        self._complained = True

@@ -105,19 +105,26 @@ class Leadership:
         except ApiError as error:
             if error.status != 404:
                 raise
-            return await self._create()
-        if lease.spec.holderIdentity != self.identity and not self._is_free(lease.spec):
-            self._held = None
-            return False
-        return await self._write(lease, self._ours(lease.spec))
-
-    def _is_free(self, spec: LeaseSpec) -> bool:
-        """Whether the lease has run out by our own clock: other machines' clocks are not believed."""
-        if not spec.holderIdentity:
-            return True
-        if spec != self._seen:
-            self._seen, self._since = spec, self._clock()
-        return self._clock() - self._since > (spec.leaseDurationSeconds or LASTS)
+            body = {
+                "apiVersion": LEASES,
+                "kind": "Lease",
+                "metadata": {
+                    "name": self._name,
+                    "namespace": self._namespace,
+                    "annotations": self._annotations,
+                },
+                "spec": self._ours(LeaseSpec()),
+            }
+            return await self._won(self._api.create(self._all, body, Lease))
+        spec = lease.spec
+        if spec.holderIdentity and spec.holderIdentity != self.identity:
+            # It has run out by our own clock or not at all: other machines' clocks are not believed.
+            if spec != self._seen:
+                self._seen, self._since = spec, self._clock()
+            if self._clock() - self._since <= (spec.leaseDurationSeconds or LASTS):
+                self._held = None
+                return False
+        return await self._write(lease, self._ours(spec))
 
     def _ours(self, before: LeaseSpec) -> dict[str, Any]:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -129,19 +136,6 @@ class Leadership:
         if before.holderIdentity != self.identity:
             spec |= {"acquireTime": now, "leaseTransitions": (before.leaseTransitions or 0) + 1}
         return spec
-
-    async def _create(self) -> bool:
-        body = {
-            "apiVersion": LEASES,
-            "kind": "Lease",
-            "metadata": {
-                "name": self._name,
-                "namespace": self._namespace,
-                "annotations": self._annotations,
-            },
-            "spec": self._ours(LeaseSpec()),
-        }
-        return await self._won(self._api.create(self._all, body, Lease))
 
     async def _write(self, lease: Lease, spec: dict[str, Any]) -> bool:
         meant = Expected(lease.metadata.uid, lease.metadata.resourceVersion)

@@ -73,8 +73,9 @@ class Metrics:
 
 
 def _written(labels: Labels) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}" if labels else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    if not labels:
+        return ""
+    escaped = (
+        (name, value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")) for name, value in labels
+    )
+    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped) + "}"

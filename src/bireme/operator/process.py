@@ -46,7 +46,11 @@ class Options(Struct, frozen=True):
 
 def serve(access: Access, options: Options) -> None:
     """Run an operator until it is told to stop, or until it cannot go on: then an error says why."""
-    _log_as_json()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json())
+    root = logging.getLogger("bireme")
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
     try:
         asyncio.run(_serve(access, options))
     except BaseExceptionGroup as group:
@@ -65,12 +69,20 @@ async def _serve(access: Access, options: Options) -> None:
     async with Api(access) as api:
         if options.settings.gang_scheduler:
             await gang_admission.require(api, options.settings.gang_scheduler)
-        scope = await _within_rights(api, options.scope)
-        controller = Controller(api, scope, options.settings, metrics, identity)
-        leadership = _leadership(api, options, identity)
-        if leadership is None:
-            await _warn_of_others(api, options)
-        heartbeat = Heartbeat(api, options.lease_namespace, identity, options.scope)
+        controller = Controller(
+            api, await _within_rights(api, options.scope), options.settings, metrics, identity
+        )
+        home, served, namespaces = options.lease_namespace, options.scope.kinds, options.scope.namespaces
+        leadership = None
+        if options.lead:
+            leadership = Leadership(api, home, LEASE, identity, served, namespaces)
+        else:
+            # Whoever starts it so may not know of another operator: both would act on the same jobs.
+            leases = await operators.find_leases(api, home) or ()
+            if others := operators.acting(leases, served, namespaces, time.time()):
+                said = {"holders": sorted(others)}
+                _log.warning("another operator acts already, or ended just now", extra=said)
+        heartbeat = Heartbeat(api, home, identity, options.scope)
         async with (
             health_server.health(
                 options.health, lambda: True, lambda: leadership is not None or controller.is_ready
@@ -80,22 +92,6 @@ async def _serve(access: Access, options: Options) -> None:
             await _until(stop, _carry_on(controller, leadership, heartbeat))
             _log.info("stopping")
             await (heartbeat if leadership is None else leadership).leave()
-
-
-async def _warn_of_others(api: Api, options: Options) -> None:
-    """Who starts an operator without election may not know of another: both would act on the same jobs."""
-    leases = await operators.find_leases(api, options.lease_namespace) or ()
-    others = operators.acting(leases, options.scope.kinds, options.scope.namespaces, time.time())
-    if others:
-        _log.warning("another operator acts already, or ended just now", extra={"holders": sorted(others)})
-
-
-def _leadership(api: Api, options: Options, identity: str) -> Leadership | None:
-    if not options.lead:
-        return None
-    return Leadership(
-        api, options.lease_namespace, LEASE, identity, options.scope.kinds, options.scope.namespaces
-    )
 
 
 async def _carry_on(controller: Controller, leadership: Leadership | None, heartbeat: Heartbeat) -> None:
@@ -166,11 +162,3 @@ class _Json(logging.Formatter):
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         return json.dumps(fields, default=str)
-
-
-def _log_as_json() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json())
-    root = logging.getLogger("bireme")
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)

@@ -89,7 +89,17 @@ class ClusterStore:
         self._doubtful.discard(key)
 
     async def load(self, key: str) -> Stored | None:
-        one = await self._read(key) if key in self._doubtful else self.find(key)
+        if key in self._doubtful:
+            # Nothing is decided on a view that may be older than our own last write.
+            try:
+                fresh = await self._api.get(self._where(key), JobObject)
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                return None
+            self._jobs[Key.of(key).plural].learn(fresh)
+            self._doubtful.discard(key)
+        one = self.find(key)
         if one is None or one.metadata.deletionTimestamp is not None:
             return None
         meta, status = one.metadata, job_status.read(one.status)
@@ -132,7 +142,10 @@ class ClusterStore:
         manifest = job_objects.manifest(one)
         (found,) = read.from_manifest(manifest, file=one.metadata.name).jobs
         job = replace(found.job, uid=one.metadata.uid)
-        parsed = _Parsed(one.metadata.generation, one.metadata.annotations, job, _templates(job, manifest))
+        specs = manifest["spec"][kinds.of(job).specs]
+        by_name = {str(type).lower(): spec.get("template") or {} for type, spec in specs.items()}
+        templates = {role.type: by_name[role.name] for role in job.roles}
+        parsed = _Parsed(one.metadata.generation, one.metadata.annotations, job, templates)
         self._parsed[one.metadata.uid] = parsed
         return parsed
 
@@ -153,18 +166,6 @@ class ClusterStore:
         self._own[written.metadata.uid] = hash(bytes(written.status))
         self._jobs[Key.of(key).plural].learn(written)
 
-    async def _read(self, key: str) -> JobObject | None:
-        """The job as it is now: nothing is decided on a view that may be older than our own last write."""
-        try:
-            one = await self._api.get(self._where(key), JobObject)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None
-        self._jobs[Key.of(key).plural].learn(one)
-        self._doubtful.discard(key)
-        return self.find(key)
-
     def _where(self, key: str, sub: str = "") -> str:
         wanted = Key.of(key)
         return path(version(wanted.plural), wanted.plural, wanted.namespace, wanted.name, sub)
@@ -173,9 +174,3 @@ class ClusterStore:
 def version(plural: str) -> str:
     """The version in which we read a kind's objects; a kind with several says in each how it was written."""
     return next(kind for kind in kinds.KINDS if kind.plural == plural).api_versions[0]
-
-
-def _templates(job: Job, manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    specs = manifest["spec"][kinds.of(job).specs]
-    by_name = {str(type).lower(): spec.get("template") or {} for type, spec in specs.items()}
-    return {role.type: by_name[role.name] for role in job.roles}

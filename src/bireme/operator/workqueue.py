@@ -37,7 +37,11 @@ class Queue:
         elif key not in self._waiting:
             self._waiting.add(key)
             self._ready.append(key)
-            self._wake()
+            while self._idle:
+                turn = self._idle.popleft()
+                if not turn.done():  # One that was cancelled meanwhile takes no key.
+                    turn.set_result(None)
+                    break
 
     def add_at(self, key: str, time: float) -> None:
         """Ask for a step at a time, unless an earlier one is asked for already."""
@@ -74,13 +78,6 @@ class Queue:
         if key in self._again:
             self._again.discard(key)
             self.add(key)
-
-    def _wake(self) -> None:
-        while self._idle:
-            turn = self._idle.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:

@@ -71,7 +71,14 @@ class Gangs:
         if self._groups is None or (self.holds(job) and not self.is_stale(job)):
             return False
         by_role = {role.name: templates[role.type] for role in job.roles}
-        group = pod_groups.podgroup(job, self._scheduler, by_role, await self._priorities())
+        priorities: dict[str, int] = {}
+        try:
+            found = await self._api.get(path("scheduling.k8s.io/v1", "priorityclasses"), _PriorityClasses)
+            priorities = {one.metadata.name: one.value for one in found.items}
+        except ApiError as error:
+            if error.status != 403:
+                raise
+        group = pod_groups.podgroup(job, self._scheduler, by_role, priorities)
         self._groups.learn(await self._make(job, group))
         self._formed[job.uid] = job
         return True
@@ -139,15 +146,6 @@ class Gangs:
         group["spec"].pop("queue", None)  # It stays in the queue that it stands in.
         meant = Expected(found.metadata.uid)
         return await self._api.patch(self._where(job, job.name), group, PodGroup, meant=meant)
-
-    async def _priorities(self) -> dict[str, int]:
-        try:
-            found = await self._api.get(path("scheduling.k8s.io/v1", "priorityclasses"), _PriorityClasses)
-        except ApiError as error:
-            if error.status != 403:
-                raise
-            return {}
-        return {one.metadata.name: one.value for one in found.items}
 
     def _where(self, job: Job, name: str = "") -> str:
         return path(pod_groups.api_version(self._scheduler), pod_groups.PLURAL, job.namespace, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -93,7 +93,15 @@ async def find(api: Api, known: Served, kinds: Iterable[str], namespace: str) ->
         return dict.fromkeys(kinds, Operator.UNKNOWN)
     now = time.time()
     fresh = [one for one in leases if one.is_fresh(now)]
-    return {kind: _serving(fresh, kind, namespace) for kind in kinds}
+    if not fresh:
+        return dict.fromkeys(kinds, Operator.ASLEEP)
+    watching = [one for one in fresh if one.watches(namespace)]
+    if not watching:
+        return dict.fromkeys(kinds, Operator.OTHER_NAMESPACES)
+    return {
+        kind: Operator.OURS if any(one.serves(kind) for one in watching) else Operator.OTHER_KINDS
+        for kind in kinds
+    }
 
 
 def rivals(leases: Iterable[Lease], namespace: str, now: float) -> tuple[str, ...]:
@@ -112,15 +120,6 @@ def acting(
 
 def _holders(leases: Iterable[Lease]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.spec.holderIdentity or "" for one in leases))
-
-
-def _serving(leases: Sequence[Lease], kind: str, namespace: str) -> Operator:
-    if not leases:
-        return Operator.ASLEEP
-    leases = [one for one in leases if one.watches(namespace)]
-    if not leases:
-        return Operator.OTHER_NAMESPACES
-    return Operator.OURS if any(one.serves(kind) for one in leases) else Operator.OTHER_KINDS
 
 
 async def find_leases(api: Api, namespace: str = NAMESPACE) -> tuple[Lease, ...] | None:

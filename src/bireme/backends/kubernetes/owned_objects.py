@@ -95,7 +95,13 @@ class OwnedObjects:
         try:
             if account and objects:
                 await self._require(job, account)
-            await self._keep_objects(job, objects)
+            kept = self._kept.setdefault(job.uid, {}) if objects else {}
+            for one in objects:
+                known = kept.get(one["kind"])
+                # Keys are random, and stay as they were made.
+                is_same = known is not None and known[1] and (known[0] == one or one["kind"] == "Secret")
+                if not is_same:
+                    kept[one["kind"]] = one, await make(self._api, job, one)
             await self.keep_autoscaler(job)
         except ApiError as error:
             return error
@@ -198,15 +204,6 @@ class OwnedObjects:
                 raise
             return "", False
         return (found.metadata.uid if _is_of(found, job) else ""), (found.rules or []) == wanted["rules"]
-
-    async def _keep_objects(self, job: Job, objects: list[Object]) -> None:
-        kept = self._kept.setdefault(job.uid, {}) if objects else {}
-        for one in objects:
-            known = kept.get(one["kind"])
-            # Keys are random, and stay as they were made.
-            is_same = known is not None and known[1] and (known[0] == one or one["kind"] == "Secret")
-            if not is_same:
-                kept[one["kind"]] = one, await make(self._api, job, one)
 
 
 async def make(api: Api, job: Job, wanted: Object) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.objects.api_types import ContainerStatus, Pod
+from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.runs.logs.log_entries import (
     last_state,
 )
@@ -175,7 +175,7 @@ def sources(pod: Pod, replica: str) -> list[Source]:
     return [
         Source(meta.namespace, meta.name, meta.uid, one.name, replica)
         for one in statuses
-        if _has_started(one)
+        if one.state.running or one.state.terminated or one.lastState.terminated
     ]
 
 
@@ -190,13 +190,6 @@ def has_ended(pod: Pod | None, container: str) -> bool:
     is_init = any(one.name == container for one in pod.status.initContainerStatuses)
     ended = found is not None and found.state.terminated is not None
     return ended and (is_init or pod.spec.restartPolicy == "Never")
-
-
-def _has_started(status: ContainerStatus) -> bool:
-    state = status.state
-    return (
-        state.running is not None or state.terminated is not None or status.lastState.terminated is not None
-    )
 
 
 async def _lines(api: Api, source: Source, mark: Mark, more: dict[str, str]) -> AsyncIterator[LogLine]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from enum import StrEnum
 from typing import TypeVar
 
@@ -136,21 +136,25 @@ def judge(seen: Rollout) -> Standing:
     """How the newest version fares; pods of earlier ones only tell whether they still serve. Pure."""
     deployment = seen.deployment
     spec, status = deployment.spec, deployment.status
-    newest = _newest(seen)
-    earlier = [pod for pod in _living(seen.pods) if pod not in newest]
+    revision = deployment.metadata.annotations.get(REVISION, "")
+    sets = {one.metadata.uid for one in seen.sets if one.metadata.annotations.get(REVISION) == revision}
+    living = [pod for pod in seen.pods if pod.metadata.deletionTimestamp is None]
+    newest = [pod for pod in living if (owner := pod.metadata.controller) and owner.uid in sets]
+    ready = [pod.condition("Ready") for pod in living if pod not in newest]
     image = spec.template.spec.containers[0].image if spec.template.spec.containers else ""
     found = Standing(
         deployment.metadata.namespace,
         image,
         Progress.COMING,
-        earlier_serves=any(_is_ready(pod) for pod in earlier),
+        earlier_serves=any(one is not None and one.status == "True" for one in ready),
     )
     if spec.replicas == 0:
         return _stuck(found, Trouble(SCALED_DOWN, "its Deployment is scaled to 0 replicas"))
     if status.observedGeneration < deployment.metadata.generation:
         return found  # What the status says is about the version before.
     runs = status.updatedReplicas >= spec.replicas and status.availableReplicas >= spec.replicas
-    if runs and _leads(seen.holder, newest):
+    # A pod may be ready for a moment and fail right after: one that holds the lease works.
+    if runs and any(seen.holder.startswith(f"{pod.metadata.name}_") for pod in newest):
         return replace(found, progress=Progress.AVAILABLE)
     for pod in newest:
         node = _READY if seen.nodes is None else seen.nodes.get(pod.spec.nodeName)
@@ -159,8 +163,9 @@ def judge(seen: Rollout) -> Standing:
             if end.reason in pod_diagnosis.NOT_STARTED:
                 return _stuck(found, Trouble(end.reason, trouble.message))
             return _stuck(found, trouble, end.message)
-    if (failure := _condition(status.conditions, "ReplicaFailure")) is not None:
-        return _stuck(found, Trouble(NOT_CREATED, _not_created(deployment, failure.message)))
+    failures = [one for one in status.conditions if one.type == "ReplicaFailure" and one.status == "True"]
+    if failures:
+        return _stuck(found, Trouble(NOT_CREATED, _not_created(deployment, failures[0].message)))
     if runs:
         held = f"{seen.holder} holds it" if seen.holder else "nobody holds it"
         return replace(found, reason=NO_LEASE, message=f"it runs and waits for its lease: {held}")
@@ -171,36 +176,12 @@ def _stuck(found: Standing, trouble: Trouble, said: str = "") -> Standing:
     return replace(found, progress=Progress.STUCK, reason=trouble.reason, message=trouble.message, said=said)
 
 
-def _newest(seen: Rollout) -> list[Pod]:
-    revision = seen.deployment.metadata.annotations.get(REVISION, "")
-    sets = {one.metadata.uid for one in seen.sets if one.metadata.annotations.get(REVISION) == revision}
-    return [pod for pod in _living(seen.pods) if (owner := pod.metadata.controller) and owner.uid in sets]
-
-
-def _living(pods: Sequence[Pod]) -> list[Pod]:
-    return [pod for pod in pods if pod.metadata.deletionTimestamp is None]
-
-
-def _is_ready(pod: Pod) -> bool:
-    ready = pod.condition("Ready")
-    return ready is not None and ready.status == "True"
-
-
-def _leads(holder: str, pods: Sequence[Pod]) -> bool:
-    """Whether one of the pods holds the lease: a pod may be ready for a moment and fail right after."""
-    return any(holder.startswith(f"{pod.metadata.name}_") for pod in pods)
-
-
 def _last_end(pod: Pod) -> Terminated:
     for status in pod.status.containerStatuses:
         for end in (status.state.terminated, status.lastState.terminated):
             if end is not None:
                 return end
     return Terminated()
-
-
-def _condition(conditions: Sequence[Condition], type: str) -> Condition | None:
-    return next((one for one in conditions if one.type == type and one.status == "True"), None)
 
 
 def _not_created(deployment: Deployment, said: str) -> str:
@@ -241,7 +222,10 @@ def remedy(standing: Standing) -> Remedy | None:
         return Remedy(f"{subject} does not start: {fact}{kept}", _image_steps(standing, advice))
     if standing.reason == "CrashLoopBackOff":
         where = f"-n {standing.namespace} deployment/{LEASE}"
-        last = _last_words(standing.said) or fact
+        # The error is what it printed last; its hints come after it.
+        lines = [line.strip() for line in standing.said.splitlines() if line.strip()]
+        told = [line.removeprefix("bireme: ") for line in lines if line.startswith("bireme: ")]
+        last = (told or lines or [""])[-1][:300] or fact
         steps = (f"all that it says: kubectl logs {where}", f"to renew it: {again}")
         return Remedy(f"{subject} ends as soon as it starts: {last}{kept}", steps)
     if standing.reason == SCALED_DOWN:
@@ -276,13 +260,6 @@ def _image_steps(standing: Standing, advice: str) -> tuple[str, ...]:
 
 def _again(standing: Standing, image: str = "") -> str:
     return command(image or standing.image, standing.namespace)
-
-
-def _last_words(said: str) -> str:
-    """The error that the operator printed last; its hints come after it."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors_told = [line.removeprefix("bireme: ") for line in lines if line.startswith("bireme: ")]
-    return (errors_told or lines or [""])[-1][:300]
 
 
 def building(image: str = "", namespace: str = NAMESPACE) -> tuple[str, ...]:

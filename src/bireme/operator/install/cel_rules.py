@@ -1,4 +1,4 @@
-"""What does an API server refuse, and with which sentence: rules in CEL, the language of custom resources.
+"""Makes the rules by which an API server refuses a job, in CEL, the language of custom resources.
 
 They say what `bireme check` says. A rule sees only fields that the schema declares, and its estimated cost is
 limited: that is why lists and texts in the schema have bounds.

@@ -26,7 +26,14 @@ async def refuse(api: Api, namespace: str) -> None:
                     hint="Bireme's verbs work as its client as well. To replace it, stop it first:\n"
                     f"  kubectl -n {where} scale deployment {name} --replicas 0",
                 )
-    if await _has_webhook(api):
+    try:
+        await api.get(
+            path("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", name=WEBHOOK)
+        )
+    except ApiError as error:
+        if error.status != 404:
+            raise
+    else:
         raise errors.BadInput(
             f"the webhook {WEBHOOK} of Kubeflow's Training Operator, which does not run, refuses every job",
             hint=f"to remove it: kubectl delete validatingwebhookconfiguration {WEBHOOK}",
@@ -60,18 +67,6 @@ async def _deployments(api: Api, name: str) -> list[Object]:
     found = await api.get(path("apps/v1", "deployments"), fieldSelector=f"metadata.name={name}")
     items: list[Object] = found.get("items", [])
     return items
-
-
-async def _has_webhook(api: Api) -> bool:
-    try:
-        await api.get(
-            path("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", name=WEBHOOK)
-        )
-    except ApiError as error:
-        if error.status == 404:
-            return False
-        raise
-    return True
 
 
 def _replicas(deployment: Object) -> int:

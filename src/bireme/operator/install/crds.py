@@ -1,4 +1,4 @@
-"""Which custom resources does the operator serve: one definition for each kind, made from the kind itself.
+"""Defines the custom resources that the operator serves: one for each kind, made from the kind itself.
 
 The three versions of MPIJob share one schema. An API server without a conversion webhook only rewrites
 `apiVersion`, so the version that a job was written in is kept in `spec.servedVersion`: each version has its
@@ -62,12 +62,29 @@ def definition(name: str, storage: str = STORAGE) -> dict[str, object]:
 
 
 def _version(kind: Kind, version: str, *, stored: bool) -> dict[str, object]:
+    subresources: dict[str, object] = {"status": {}}
+    if kind.scalable:
+        subresources["scale"] = {
+            "specReplicasPath": f".spec.{kind.specs}.Worker.replicas",
+            "statusReplicasPath": ".status.replicaStatuses.Worker.active",
+            "labelSelectorPath": ".status.replicaStatuses.Worker.selector",
+        }
+    last = ".status.conditions[-1:]"
+    columns: list[dict[str, object]] = [
+        {"name": "State", "type": "string", "jsonPath": f"{last}.type"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        _wide("Active", "integer", ".status.replicaStatuses.Worker.active"),
+        _wide("Attempt", "integer", ".status.bireme.attempt"),
+        _wide("Message", "string", f"{last}.message"),
+    ]
+    if len(kind.api_versions) > 1:
+        columns.insert(2, _wide("Version", "string", ".spec.servedVersion"))
     return {
         "name": version,
         "served": True,
         "storage": stored,
-        "subresources": _subresources(kind),
-        "additionalPrinterColumns": _columns(kind),
+        "subresources": subresources,
+        "additionalPrinterColumns": columns,
         "schema": {"openAPIV3Schema": _job(kind, version)},
     }
 
@@ -99,45 +116,16 @@ def _spec(kind: Kind, version: str) -> Schema:
     }
     fields |= {field: schemas.choice(texts) for field, texts in kind.choices.items()}
     if len(kind.api_versions) > 1:
-        fields["servedVersion"] = _served_version(versions(kind.name), version)
+        kept = CelRule(
+            "self == oldSelf",
+            "a job keeps the version that it was created with: to change it, delete the job and create it again",
+        )
+        served = schemas.choice(
+            sorted(versions(kind.name)), "The version that the job was created with; never written by hand."
+        )
+        fields["servedVersion"] = schemas.with_rules({**served, "default": version}, [kept])
     spec = schemas.closed(dict(sorted(fields.items())), required=(kind.specs,))
     return schemas.with_rules(spec, kind.spec_rules)
-
-
-def _served_version(served: tuple[str, ...], version: str) -> Schema:
-    kept = CelRule(
-        "self == oldSelf",
-        "a job keeps the version that it was created with: to change it, delete the job and create it again",
-    )
-    field = schemas.choice(
-        sorted(served), "The version that the job was created with; never written by hand."
-    )
-    return schemas.with_rules({**field, "default": version}, [kept])
-
-
-def _subresources(kind: Kind) -> dict[str, object]:
-    found: dict[str, object] = {"status": {}}
-    if kind.scalable:
-        found["scale"] = {
-            "specReplicasPath": f".spec.{kind.specs}.Worker.replicas",
-            "statusReplicasPath": ".status.replicaStatuses.Worker.active",
-            "labelSelectorPath": ".status.replicaStatuses.Worker.selector",
-        }
-    return found
-
-
-def _columns(kind: Kind) -> list[dict[str, object]]:
-    last = ".status.conditions[-1:]"
-    columns: list[dict[str, object]] = [
-        {"name": "State", "type": "string", "jsonPath": f"{last}.type"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-        _wide("Active", "integer", ".status.replicaStatuses.Worker.active"),
-        _wide("Attempt", "integer", ".status.bireme.attempt"),
-        _wide("Message", "string", f"{last}.message"),
-    ]
-    if len(kind.api_versions) > 1:
-        columns.insert(2, _wide("Version", "string", ".spec.servedVersion"))
-    return columns
 
 
 def _wide(name: str, type: str, path: str) -> dict[str, object]:

@@ -115,8 +115,12 @@ async def install(api: Api, wish: InstallRequest) -> AsyncIterator[Done]:
             yield _done(one, Outcome.CREATED)
         else:
             yield await _apply(api, one, wish)
-    async for kept in _left(api, wish.settings):
-        yield kept
+    # What an earlier installation made that this one was not asked for: it stays, and is told.
+    wanted = [_path(one) for one in objects]
+    for one in operator_objects.network(replace(wish.settings, network_policy=True)):
+        left = await _get(api, one) if _path(one) not in wanted else None
+        if left is not None and conflicts.is_ours(left):
+            yield _done(one, Outcome.KEPT)
 
 
 async def _with_image(api: Api, settings: OperatorSettings) -> OperatorSettings:
@@ -143,20 +147,15 @@ def _beside(settings: OperatorSettings) -> list[Object]:
     return [one for part in parts for one in part]
 
 
-async def _left(api: Api, settings: OperatorSettings) -> AsyncIterator[Done]:
-    """What an earlier installation made that this one was not asked for: it stays, and is told."""
-    wanted = [_path(one) for one in _beside(settings)]
-    for one in operator_objects.network(replace(settings, network_policy=True)):
-        there = await _get(api, one) if _path(one) not in wanted else None
-        if there is not None and conflicts.is_ours(there):
-            yield _done(one, Outcome.KEPT)
-
-
 async def jobs(api: Api) -> list[str]:
     """Every job that would go with our definitions, as `tfjob mnist (namespace default)`."""
     found = await _definitions(api)
-    ours = [kind for kind, definition in found.items() if conflicts.is_ours(definition)]
-    return [name for kind in ours for name in await _jobs(api, kind)]
+    names = []
+    for kind in (kind for kind, definition in found.items() if conflicts.is_ours(definition)):
+        there = await api.get(path(f"{GROUP}/{crds.STORAGE}", kinds.named(kind).plural))
+        listed = there.get("items", [])
+        names += [f"{kind.lower()} {_name(one)} (namespace {_namespace(one)})" for one in listed]
+    return names
 
 
 async def uninstall(api: Api, settings: OperatorSettings, *, keep_crds: bool = False) -> AsyncIterator[Done]:
@@ -277,12 +276,6 @@ def _storage(found: dict[str, Object]) -> str:
                 stored = [version["name"] for version in versions if version.get("storage")]
                 return next((name for name in stored if name in crds.versions(kind)), crds.STORAGE)
     return crds.STORAGE
-
-
-async def _jobs(api: Api, kind: str) -> list[str]:
-    found = await api.get(path(f"{GROUP}/{crds.STORAGE}", kinds.named(kind).plural))
-    listed = found.get("items", [])
-    return [f"{kind.lower()} {_name(one)} (namespace {_namespace(one)})" for one in listed]
 
 
 async def _until_served(api: Api) -> None:

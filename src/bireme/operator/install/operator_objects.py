@@ -56,11 +56,20 @@ def namespace(settings: OperatorSettings) -> Object:
 def rights(settings: OperatorSettings) -> list[Object]:
     """The operator's account and what it may do; and what users of namespaces may do with jobs."""
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": settings.namespace}
+    # In its own namespace it holds the lease by which one of several leads. The other leases are those of
+    # operators which were told not to take part in an election; listing them shows that others are there.
+    lease = _rule("coordination.k8s.io", ["leases"], ["get", "patch"])
+    unelected = _rule("coordination.k8s.io", ["leases"], ["delete", "get", "patch"])
+    own = [
+        _rule("coordination.k8s.io", ["leases"], ["create", "list"]),
+        {**lease, "resourceNames": [NAME]},
+        {**unelected, "resourceNames": [*UNELECTED]},
+    ]
     return [
         _object("v1", "ServiceAccount", NAME, settings),
         _object(_RBAC, "ClusterRole", NAME, rules=_cluster_rules(settings.kinds)),
         _object(_RBAC, "ClusterRoleBinding", NAME, roleRef=_role_ref("ClusterRole"), subjects=[subject]),
-        _object(_RBAC, "Role", NAME, settings, rules=_own_rules()),
+        _object(_RBAC, "Role", NAME, settings, rules=own),
         _object(_RBAC, "RoleBinding", NAME, settings, roleRef=_role_ref("Role"), subjects=[subject]),
         _for_users("edit", ["create", "delete", "deletecollection", "patch", "update"], ("admin", "edit")),
         _for_users("view", ["get", "list", "watch"], ("admin", "edit", "view")),
@@ -69,7 +78,18 @@ def rights(settings: OperatorSettings) -> list[Object]:
 
 def workload(settings: OperatorSettings) -> list[Object]:
     """The operator itself, and the Service behind which its metrics are."""
-    template = {"metadata": {"labels": {**crds.OURS, **_SELECTOR}}, "spec": _pod(settings)}
+    pod = {
+        "serviceAccountName": NAME,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(settings)],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+    }
+    template = {"metadata": {"labels": {**crds.OURS, **_SELECTOR}}, "spec": pod}
     port = {"name": "metrics", "port": METRICS_PORT, "targetPort": "metrics"}
     return [
         _object(
@@ -120,21 +140,6 @@ def _cluster_rules(served: tuple[str, ...]) -> list[Object]:
     ]
 
 
-def _own_rules() -> list[Object]:
-    """What it may do in its own namespace: hold the lease by which one of several leads.
-
-    The other leases are those of operators which were told not to take part in an election; that others are
-    there is seen by listing them.
-    """
-    lease = _rule("coordination.k8s.io", ["leases"], ["get", "patch"])
-    own = _rule("coordination.k8s.io", ["leases"], ["delete", "get", "patch"])
-    return [
-        _rule("coordination.k8s.io", ["leases"], ["create", "list"]),
-        {**lease, "resourceNames": [NAME]},
-        {**own, "resourceNames": [*UNELECTED]},
-    ]
-
-
 def _for_users(word: str, verbs: list[str], roles: tuple[str, ...]) -> Object:
     """Rights on jobs that become part of the cluster's usual roles for people."""
     subresources = ("", "/scale") if word == "edit" else ("", "/scale", "/status")
@@ -144,21 +149,8 @@ def _for_users(word: str, verbs: list[str], roles: tuple[str, ...]) -> Object:
     return {**found, "metadata": {"name": f"bireme-jobs-{word}", "labels": {**crds.OURS, **labels}}}
 
 
-def _pod(settings: OperatorSettings) -> Object:
-    return {
-        "serviceAccountName": NAME,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [_container(settings)],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
-    }
-
-
 def _container(settings: OperatorSettings) -> Object:
+    chosen = () if settings.kinds == SERVED else settings.kinds
     return {
         "name": "operator",
         "image": settings.image,
@@ -170,7 +162,9 @@ def _container(settings: OperatorSettings) -> Object:
             "--leader-elect",
             "--lease-namespace",
             "$(POD_NAMESPACE)",
-            *_arguments(settings),
+            # Probes and Prometheus come to the pod's address, so it listens there and nowhere else.
+            *("--health-bind", "$(POD_IP)", "--metrics-bind", "$(POD_IP)"),
+            *(word for kind in chosen for word in ("--kind", kind)),
         ],
         # The root file system is read-only; what is left for a bug report goes where it may be written.
         "env": [
@@ -192,13 +186,6 @@ def _container(settings: OperatorSettings) -> Object:
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
-
-
-def _arguments(settings: OperatorSettings) -> list[str]:
-    """Probes and Prometheus come to the pod's address, so it listens there and nowhere else."""
-    listens = ["--health-bind", "$(POD_IP)", "--metrics-bind", "$(POD_IP)"]
-    chosen = () if settings.kinds == SERVED else settings.kinds
-    return [*listens, *(word for kind in chosen for word in ("--kind", kind))]
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:

@@ -35,7 +35,12 @@ async def until_it_works(api: Api, namespace: str, timeout: float) -> Standing:
         deployment = await api.get(where, Deployment)
         standing = rollouts.judge(await rollouts.see(api, deployment))
         if standing.reason == rollouts.NOT_CREATED and not retried:
-            await _retry(api, where, deployment)
+            # After some refusals the cluster waits for many minutes before it tries again, though what it was
+            # refused for, a quota or a ServiceAccount, may have been mended since, perhaps by this very
+            # installation. A small change of the Deployment makes it create the pod at once.
+            change = {"metadata": {"annotations": {_RETRIED: deployment.metadata.resourceVersion}}}
+            with contextlib.suppress(ApiError):  # It was changed meanwhile, so it is looked at anyway.
+                await api.patch(where, change, meant=Expected(deployment.metadata.uid))
             retried = True
         now = clock()
         troubled = (now if troubled is None else troubled) if standing.is_stuck else None
@@ -44,28 +49,15 @@ async def until_it_works(api: Api, namespace: str, timeout: float) -> Standing:
         await asyncio.sleep(_LOOK_AGAIN)
 
 
-async def _retry(api: Api, where: str, deployment: Deployment) -> None:
-    """Changes the Deployment a little, so that the cluster tries at once to create its pod.
-
-    After some refusals it waits for many minutes before it tries again, though what it was refused for, a
-    quota or a ServiceAccount, may have been mended since: by this very installation, perhaps.
-    """
-    change = {"metadata": {"annotations": {_RETRIED: deployment.metadata.resourceVersion}}}
-    with contextlib.suppress(ApiError):  # It was changed meanwhile, so it is looked at anyway.
-        await api.patch(where, change, meant=Expected(deployment.metadata.uid))
-
-
 def is_clear(standing: Standing, troubled_for: float) -> bool:
     """Whether waiting longer would not change how the operator fares. Pure."""
     if standing.works:
         return True
-    return standing.is_stuck and standing.reason not in _MAY_PASS and troubled_for >= _patience(standing)
-
-
-def _patience(standing: Standing) -> float:
+    if not standing.is_stuck or standing.reason in _MAY_PASS:
+        return False
     if pod_diagnosis.may_yet_be_pulled(Trouble(standing.reason, standing.message)):
-        return PULLS
-    return 0.0 if standing.reason in pod_diagnosis.NO_IMAGE else STEADY
+        return troubled_for >= PULLS
+    return troubled_for >= (0.0 if standing.reason in pod_diagnosis.NO_IMAGE else STEADY)
 
 
 def failure(standing: Standing, timeout: float) -> errors.BiremeError:

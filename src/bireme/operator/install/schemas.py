@@ -1,4 +1,4 @@
-"""Which fields has a job in the cluster: structural schemas, small because pod templates stay open.
+"""Declares the fields of a job in the cluster: structural schemas, small because pod templates stay open.
 
 Of a pod template only what rules look at, and what people most often write wrongly, is declared. Everything
 else in it is kept as it is: the API server checks it when the pod is created.
@@ -115,19 +115,22 @@ def role() -> Schema:
 
 
 def pod_template() -> Schema:
-    texts = mapping(text())
-    metadata = opened({"labels": texts, "annotations": texts})
-    return opened({"metadata": metadata, "spec": _pod()}, required=("spec",))
-
-
-def _pod() -> Schema:
     apart = CelRule(
         "!has(self.initContainers) || self.initContainers.all(one, "
         "!self.containers.exists(other, other.name == one.name))",
         "an init container has the name of another container",
     )
+    declared = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
+    mounted = [
+        CelRule(
+            f"!has(self.{field}) || self.{field}.all(one, !has(one.volumeMounts) "
+            f"|| one.volumeMounts.all(mount, {declared}))",
+            "a mount names a volume that is not declared under volumes of the same template",
+            field_path=f".{field}",
+        )
+        for field in ("containers", "initContainers")
+    ]
     volume = opened({"name": _label()}, required=("name",))
-    mounted = [_mounts_declared(field) for field in ("containers", "initContainers")]
     pod = opened(
         {
             "containers": listing(_container(), key="name", most=_MOST_CONTAINERS, least=1),
@@ -137,17 +140,9 @@ def _pod() -> Schema:
         },
         required=("containers",),
     )
-    return with_rules(pod, [apart, *mounted])
-
-
-def _mounts_declared(field: str) -> CelRule:
-    declared = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
-    return CelRule(
-        f"!has(self.{field}) || self.{field}.all(one, !has(one.volumeMounts) "
-        f"|| one.volumeMounts.all(mount, {declared}))",
-        "a mount names a volume that is not declared under volumes of the same template",
-        field_path=f".{field}",
-    )
+    texts = mapping(text())
+    metadata = opened({"labels": texts, "annotations": texts})
+    return opened({"metadata": metadata, "spec": with_rules(pod, [apart, *mounted])}, required=("spec",))
 
 
 def _container() -> Schema:
@@ -227,31 +222,28 @@ def run_policy(managers: list[str]) -> Schema:
         reason=FORBIDDEN,
         field_path=".managedBy",
     )
+    queue = CelRule("self == oldSelf", "spec.runPolicy.schedulingPolicy.queue is immutable")
+    scheduling = closed(
+        {
+            "minAvailable": count(),
+            "minResources": quantities(),
+            "priorityClass": text(),
+            "queue": with_rules(text(most=cel_rules.MOST_TEXT), [queue]),
+            "scheduleTimeoutSeconds": count(),
+        }
+    )
     policy = closed(
         {
             "activeDeadlineSeconds": count("Seconds after which the job fails.", format="int64"),
             "backoffLimit": count("Crashes that are tolerated; any number if absent."),
             "cleanPodPolicy": choice(CleanPods, "Which pods are deleted when the job has ended."),
             "managedBy": {**choice(["", *managers], "Who looks after the job."), "maxLength": _MOST_MANAGER},
-            "schedulingPolicy": _scheduling(),
+            "schedulingPolicy": scheduling,
             "suspend": {"type": "boolean", "description": "Whether the job is suspended."},
             "ttlSecondsAfterFinished": count("Seconds after which an ended job is deleted."),
         }
     )
     return {**with_rules(policy, [fixed]), "default": {}}
-
-
-def _scheduling() -> Schema:
-    fixed = CelRule("self == oldSelf", "spec.runPolicy.schedulingPolicy.queue is immutable")
-    return closed(
-        {
-            "minAvailable": count(),
-            "minResources": quantities(),
-            "priorityClass": text(),
-            "queue": with_rules(text(most=cel_rules.MOST_TEXT), [fixed]),
-            "scheduleTimeoutSeconds": count(),
-        }
-    )
 
 
 # --- The fields that only one kind has --------------------------------------------------------------------

@@ -26,16 +26,12 @@ class JobObject(Struct, frozen=True):
     status: Raw = Raw(b"")
 
 
-def _spec(one: JobObject) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(one.spec, type=dict[str, Any])
-    except DAMAGED as error:
-        raise BadManifest(f"its spec cannot be read: {error}", where=one.metadata.name) from error
-
-
 def manifest(one: JobObject) -> dict[str, Any]:
     """The manifest that a user would have written to get this job; raises BadManifest if it has no spec."""
-    spec = _spec(one)
+    try:
+        spec = msgspec.json.decode(one.spec, type=dict[str, Any])
+    except DAMAGED as error:
+        raise BadManifest(f"its spec cannot be read: {error}", where=one.metadata.name) from error
     version = spec.pop(SERVED_VERSION, None)
     metadata: dict[str, Any] = {"name": one.metadata.name, "namespace": one.metadata.namespace}
     if one.metadata.labels:

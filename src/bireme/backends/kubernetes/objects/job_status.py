@@ -54,8 +54,23 @@ _decoder = msgspec.json.Decoder(_Status)
 def written(job: Job, status: Status, now: float) -> dict[str, Any]:
     """The status as the API keeps it."""
     memory: dict[str, Any] = msgspec.to_builtins(status)
+    conditions = [
+        _Condition(
+            one.type,
+            "True" if one.status else "False",
+            one.reason,
+            one.message,
+            timestamp(one.updated),
+            timestamp(one.changed),
+        )
+        for one in status.conditions
+    ]
+    why = status.waiting or status.trouble
+    if why and not status.phase.is_final:
+        stamp = timestamp(now)
+        conditions.append(_Condition(WAITING, "True", f"{job.kind}{WAITING}", why, stamp, stamp))
     shown = _Status(
-        conditions=(*map(_condition, status.conditions), *_waiting(job, status, now)),
+        conditions=tuple(conditions),
         replicaStatuses={
             role.type: _counts(job, role, status.replicas.get(role.type, Counts())) for role in job.roles
         },
@@ -76,7 +91,18 @@ def read(raw: bytes | msgspec.Raw) -> Status:
     memory = msgspec.convert(found.bireme or {}, Status)
     return msgspec.structs.replace(
         memory,
-        conditions=tuple(_remembered(one) for one in found.conditions or () if one.type in _KNOWN),
+        conditions=tuple(
+            Condition(
+                ConditionType(one.type),
+                one.status == "True",
+                one.reason,
+                one.message,
+                seconds(one.lastUpdateTime) or 0.0,
+                seconds(one.lastTransitionTime) or 0.0,
+            )
+            for one in found.conditions or ()
+            if one.type in _KNOWN
+        ),
         replicas={
             type: Counts(one.active, one.succeeded, one.failed)
             for type, one in (found.replicaStatuses or {}).items()
@@ -98,35 +124,6 @@ def is_ours(raw: bytes | msgspec.Raw) -> bool:
 def timestamp(time: float | None) -> str | None:
     """A time as the API writes it, in whole seconds."""
     return None if time is None else datetime.fromtimestamp(int(time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _condition(one: Condition) -> _Condition:
-    return _Condition(
-        one.type,
-        "True" if one.status else "False",
-        one.reason,
-        one.message,
-        timestamp(one.updated),
-        timestamp(one.changed),
-    )
-
-
-def _remembered(one: _Condition) -> Condition:
-    return Condition(
-        ConditionType(one.type),
-        one.status == "True",
-        one.reason,
-        one.message,
-        seconds(one.lastUpdateTime) or 0.0,
-        seconds(one.lastTransitionTime) or 0.0,
-    )
-
-
-def _waiting(job: Job, status: Status, now: float) -> tuple[_Condition, ...]:
-    why = status.waiting or status.trouble
-    if not why or status.phase.is_final:
-        return ()
-    return (_Condition(WAITING, "True", f"{job.kind}{WAITING}", why, timestamp(now), timestamp(now)),)
 
 
 def _counts(job: Job, role: Role, counts: Counts) -> _Counts:

@@ -30,8 +30,17 @@ def supports(job: Job, files: Iterable[File], workers: Iterable[str] = (), accou
         return []
     if not remote.agent:
         return [ssh_secret(job, _keys(job.uid, job.name)), _config(job, remote, files)]
-    own = [] if account else [_own_account(job)]
-    return [*own, launcher_role(job, workers), _binding(job, account), _config(job, remote, files)]
+    name = mpi_pods.launcher_name(job)
+    own = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(job, name)}
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": _metadata(job, name),
+        "subjects": [{"kind": "ServiceAccount", "name": account or name, "namespace": job.namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+    }
+    needed = [launcher_role(job, workers), binding, _config(job, remote, files)]
+    return needed if account else [own, *needed]
 
 
 def grants(job: Job) -> bool:
@@ -114,23 +123,6 @@ def _config(job: Job, remote: RemoteStart, files: Iterable[File]) -> Object:
 def _programs() -> dict[str, str]:
     folder = Path(kubexec.__file__).parent
     return {name: (folder / name).read_text(encoding="utf-8") for name in mpi_pods.PROGRAMS}
-
-
-def _own_account(job: Job) -> Object:
-    name = mpi_pods.launcher_name(job)
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(job, name)}
-
-
-def _binding(job: Job, account: str) -> Object:
-    name = mpi_pods.launcher_name(job)
-    subject = {"kind": "ServiceAccount", "name": account or name, "namespace": job.namespace}
-    return {
-        "apiVersion": RBAC,
-        "kind": "RoleBinding",
-        "metadata": _metadata(job, name),
-        "subjects": [subject],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-    }
 
 
 def _metadata(job: Job, name: str) -> Object:

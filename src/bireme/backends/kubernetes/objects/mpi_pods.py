@@ -53,8 +53,21 @@ def prepared(job: Job, role: Role, remote: RemoteStart, spec: Object, name: str,
         spec = _mounted(spec, role, volume, FOLDER)
     if not remote.agent:
         path = remote.key_path or USUAL_KEY_PATH
-        spec = _mounted(spec, role, _key_volume(job, path), path)
-    return spec | {"hostname": name} | _names(job, spec, domain) if remote.has_host_names else spec
+        keys = [{"key": key, "path": file} for file, key in _KEYS.items()]
+        secret: Object = {"secretName": secret_name(job), "items": keys}
+        if path == USUAL_KEY_PATH:
+            # ssh refuses a private key that others may read; elsewhere its owner is not root, who owns the file.
+            secret["defaultMode"] = 0o600
+        spec = _mounted(spec, role, {"name": KEY_VOLUME, "secret": secret}, path)
+    if not remote.has_host_names:
+        return spec
+    # The names under which pods of v2beta1 reach each other, short and whole.
+    config = table(spec, "dnsConfig")
+    search = f"{job.name}.{job.namespace}.svc.{domain or USUAL_DOMAIN}"
+    searches = [*(config.get("searches") or []), search]
+    network: Object = {"dnsPolicy": "ClusterFirstWithHostNet"} if spec.get("hostNetwork") else {}
+    names = {"hostname": name, "subdomain": job.name, "dnsConfig": {**config, "searches": searches}}
+    return {**spec, **names, **network}
 
 
 def _files(job: Job, remote: RemoteStart, *, is_launcher: bool) -> list[Object]:
@@ -71,15 +84,6 @@ def _files(job: Job, remote: RemoteStart, *, is_launcher: bool) -> list[Object]:
 def _item(path: str, mode: int) -> Object:
     name = path.rpartition("/")[2]
     return {"key": name, "path": name, "mode": mode}
-
-
-def _key_volume(job: Job, path: str) -> Object:
-    files = [{"key": key, "path": name} for name, key in _KEYS.items()]
-    secret: Object = {"secretName": secret_name(job), "items": files}
-    if path == USUAL_KEY_PATH:
-        # ssh refuses a private key that others may read; elsewhere its owner is not root, who owns the file.
-        secret["defaultMode"] = 0o600
-    return {"name": KEY_VOLUME, "secret": secret}
 
 
 def _mounted(spec: Object, role: Role, volume: Object, path: str) -> Object:
@@ -104,12 +108,3 @@ def _idle(role: Role, spec: Object, program: Object) -> Object:
         # `sleep` as the first process ignores SIGTERM, and nothing else in the pod is told: waiting is idle.
         spec["terminationGracePeriodSeconds"] = 1
     return spec
-
-
-def _names(job: Job, spec: Object, domain: str) -> Object:
-    """The names under which pods of v2beta1 reach each other, short and whole."""
-    config = table(spec, "dnsConfig")
-    search = f"{job.name}.{job.namespace}.svc.{domain or USUAL_DOMAIN}"
-    searches = config.get("searches") or []
-    network: Object = {"dnsPolicy": "ClusterFirstWithHostNet"} if spec.get("hostNetwork") else {}
-    return {"subdomain": job.name, "dnsConfig": {**config, "searches": [*searches, search]}, **network}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -40,7 +40,11 @@ def pod(job: Job, role: Role, template: Template, start: Start, extras: Extras) 
         scheduler = pod_groups.scheduler(job, str(spec.get("schedulerName") or ""), extras.gang_scheduler)
         spec["schedulerName"] = scheduler
     if extras.host_aliases:
-        spec["hostAliases"] = [*items(spec, "hostAliases"), *_aliases(extras.host_aliases)]
+        by_address: dict[str, list[str]] = {}
+        for name, address in extras.host_aliases.items():
+            by_address.setdefault(address, []).append(name)
+        aliases = [{"ip": address, "hostnames": names} for address, names in by_address.items()]
+        spec["hostAliases"] = [*items(spec, "hostAliases"), *aliases]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -51,7 +55,12 @@ def pod(job: Job, role: Role, template: Template, start: Start, extras: Extras) 
 
 def _metadata(job: Job, role: Role, written: Template, start: Start, extras: Extras) -> Object:
     marks = {**kinds.of(job).pod_labels(job, role, start.index), labels.ATTEMPT: str(start.attempt)}
-    notes = _notes(role)
+    # Which container trains, for us and for kubectl, where that is not plain.
+    notes: dict[str, str] = {}
+    if len(role.pod.containers) > 1:
+        if role.pod.containers[0].name != role.main:
+            notes[labels.MAIN_CONTAINER] = role.main
+        notes[DEFAULT_CONTAINER] = role.main
     if extras.gang_scheduler:
         marks |= pod_groups.pod_labels(job, extras.gang_scheduler)
         notes |= pod_groups.pod_annotations(job, role, extras.gang_scheduler)
@@ -70,17 +79,12 @@ def _metadata(job: Job, role: Role, written: Template, start: Start, extras: Ext
     return metadata
 
 
-def _notes(role: Role) -> dict[str, str]:
-    """Which container trains, for us and for kubectl, where that is not plain."""
-    if len(role.pod.containers) < 2:
-        return {}
-    notes = {DEFAULT_CONTAINER: role.main}
-    return notes if role.pod.containers[0].name == role.main else {labels.MAIN_CONTAINER: role.main, **notes}
-
-
 def _spec(job: Job, role: Role, written: Template, start: Start) -> Object:
     spec = dict(written)
-    spec["restartPolicy"] = _restart_policy(start)
+    if start.restarts_always:
+        spec["restartPolicy"] = "Always"
+    else:
+        spec["restartPolicy"] = "OnFailure" if start.restarts_in_place else "Never"
     for field, declared, started in (
         ("containers", role.pod.containers, start.pod.containers),
         ("initContainers", role.pod.init_containers, start.pod.init_containers),
@@ -97,12 +101,6 @@ def _spec(job: Job, role: Role, written: Template, start: Start) -> Object:
     if added:
         spec["tolerations"] = [*items(written, "tolerations"), *added]
     return spec
-
-
-def _restart_policy(start: Start) -> str:
-    if start.restarts_always:
-        return "Always"
-    return "OnFailure" if start.restarts_in_place else "Never"
 
 
 def _container(written: Template, declared: Container, started: Container) -> Object:
@@ -153,21 +151,18 @@ def _variable(one: EnvVar) -> Object:
     return {"name": one.name, "valueFrom": source}
 
 
-def _aliases(hosts: Mapping[str, str]) -> list[Object]:
-    by_address: dict[str, list[str]] = {}
-    for name, address in hosts.items():
-        by_address.setdefault(address, []).append(name)
-    return [{"ip": address, "hostnames": names} for address, names in by_address.items()]
-
-
 def missing_tolerations(role: Role, written: Sequence[Template]) -> list[Object]:
     """The tolerations for the devices that a role asks for, where its template has none that covers them.
 
     Nodes with devices are by custom tainted with the name of the device, in any effect.
     """
+    containers = (*role.pod.init_containers, *role.pod.containers)
+    asked = {name for one in containers for name, count in one.claims.devices.items() if count}
+    # What Kubernetes itself provides has no nodes of its own.
+    devices = sorted(name for name in asked if "/" in name and "kubernetes.io/" not in name)
     return [
         {"key": device, "operator": "Exists"}
-        for device in _devices(role)
+        for device in devices
         # Where the author thought of the device, nothing is added to it.
         if not any(one.get("key") == device or tolerates(one, device) for one in written)
     ]
@@ -184,13 +179,6 @@ def tolerates(toleration: Template, key: str, value: str = "", effect: str = "No
     return toleration.get("operator") == "Exists" or str(toleration.get("value") or "") == value
 
 
-def _devices(role: Role) -> list[str]:
-    containers = (*role.pod.init_containers, *role.pod.containers)
-    asked = {name for one in containers for name, count in one.claims.devices.items() if count}
-    # What Kubernetes itself provides has no nodes of its own.
-    return sorted(name for name in asked if "/" in name and "kubernetes.io/" not in name)
-
-
 def service(job: Job, role: Role, index: int) -> Object | None:
     """The service through which one replica is found; None for a kind whose replicas are not looked up.
 
@@ -203,7 +191,12 @@ def service(job: Job, role: Role, index: int) -> Object | None:
     if not has_own_services(job):
         return None
     marks = kind.replica_labels(job, role, index)
-    return _headless(job, member_name(job, role, index), marks, {"selector": marks, "ports": _ports(role)})
+    # Every named port of the main container; a number that has two names is listed under the first.
+    names: dict[int, str] = {}
+    for name, number in role.container.ports.items():
+        names.setdefault(number, name)
+    ports = [{"name": name, "port": number, "targetPort": number} for number, name in names.items()]
+    return _headless(job, member_name(job, role, index), marks, {"selector": marks, "ports": ports})
 
 
 def has_own_services(job: Job) -> bool:
@@ -225,11 +218,3 @@ def _headless(job: Job, name: str, marks: dict[str, str], spec: Object) -> Objec
         # A name holds as soon as its pod has an address: peers meet before any of them is ready.
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, **spec},
     }
-
-
-def _ports(role: Role) -> list[Object]:
-    """Every named port of the main container; a number that has two names is listed under the first."""
-    names: dict[int, str] = {}
-    for name, number in role.container.ports.items():
-        names.setdefault(number, name)
-    return [{"name": name, "port": number, "targetPort": number} for number, name in names.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from bireme import kinds
 from bireme.backends.kubernetes.objects import labels
@@ -36,10 +36,15 @@ def podgroup(
         spec["minResources"] = wanted
     if scheduler == VOLCANO:
         spec["queue"] = queue(job)
-        if name := _priority_class(job, templates):
+        # The policy's own, else that of the first role that has one and counts.
+        found = (_class_of(templates, role) for role in kinds.of(job).gang(job).priority_roles)
+        if name := job.policy.scheduling.priority_class or next((name for name in found if name), ""):
             spec["priorityClassName"] = name
-    elif (timeout := _timeout(job)) is not None:
-        spec["scheduleTimeoutSeconds"] = timeout
+    else:
+        chosen = job.policy.scheduling.timeout
+        timeout = kinds.of(job).gang(job).timeout if chosen is None else chosen
+        if timeout is not None:
+            spec["scheduleTimeoutSeconds"] = timeout
     metadata: Object = {
         "name": job.name,
         "namespace": job.namespace,
@@ -96,19 +101,8 @@ def pod_annotations(job: Job, role: Role, scheduler: str) -> dict[str, str]:
     return {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": role.name}
 
 
-def _priority_class(job: Job, templates: Mapping[str, Template]) -> str:
-    """The policy's own, else that of the first role that has one and counts."""
-    found = (_class_of(templates, role) for role in kinds.of(job).gang(job).priority_roles)
-    return job.policy.scheduling.priority_class or next((name for name in found if name), "")
-
-
 def _class_of(templates: Mapping[str, Template], role: str) -> str:
     return str(table(table(templates, role), "spec").get("priorityClassName") or "")
-
-
-def _timeout(job: Job) -> int | None:
-    timeout = job.policy.scheduling.timeout
-    return kinds.of(job).gang(job).timeout if timeout is None else timeout
 
 
 def _sum(job: Job, templates: Mapping[str, Template], priorities: Mapping[str, int]) -> Object:
@@ -119,7 +113,9 @@ def _sum(job: Job, templates: Mapping[str, Template], priorities: Mapping[str, i
     for role in ranked:
         count = min(role.replicas, left)
         left -= count
-        for asked in _asked(role):
+        for container in role.pod.containers:
+            # Its limits count where it says nothing of requests at all.
+            asked = container.requests if container.requests != Resources() else container.limits
             cpu += count * (asked.cpu or 0)
             memory += count * (asked.memory or 0)
             for name, number in asked.devices.items():
@@ -133,9 +129,3 @@ def _counted(job: Job) -> int:
     """How many pods the job calls its least: all of them unless it says so."""
     chosen = job.policy.scheduling.min_available
     return job.total if chosen is None else chosen
-
-
-def _asked(role: Role) -> Iterator[Resources]:
-    """What each container asks for; its limits count where it says nothing of requests at all."""
-    for one in role.pod.containers:
-        yield one.requests if one.requests != Resources() else one.limits

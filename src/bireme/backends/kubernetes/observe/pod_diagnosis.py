@@ -68,7 +68,12 @@ def of(pod: Pod, node: Node | None) -> Trouble:
     if pod.status.phase == "Succeeded":
         return Trouble()
     if pod.spec.nodeName and (node is None or not node.is_ready):
-        return _on_lost_node(pod, node)
+        name = pod.spec.nodeName
+        fact = f"node {name} no longer exists" if node is None else f"node {name} does not answer"
+        if pod.metadata.deletionTimestamp is not None:
+            return Trouble("NodeLost", f"{fact}; the replica is given up and replaced")
+        hint = f"see `kubectl describe node {name}`"
+        return Trouble("NodeNotReady", f"{fact}; the replica is replaced if it stays away: {hint}")
     for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         if trouble := _waiting(pod, status):
             return trouble
@@ -98,23 +103,13 @@ def is_evicted(pod: Pod) -> bool:
         return True
     reason = pod.status.reason
     if reason == "Evicted":
-        return not _exceeded_own_limit(pod)
+        # What the kubelet took away because of the pod's own limits would only meet them again.
+        return re.search(r"exceed(s|ed)\b.*\blimit\b", pod.status.message) is None
     if reason in _TAKEN or reason.startswith(_OUT_OF):
         return True
     ends = [end for _, end in _ends(pod)]
     return any(end.reason == NO_TRACE for end in ends) and all(
         end.reason == NO_TRACE or not end.exitCode for end in ends
-    )
-
-
-def _on_lost_node(pod: Pod, node: Node | None) -> Trouble:
-    name = pod.spec.nodeName
-    fact = f"node {name} no longer exists" if node is None else f"node {name} does not answer"
-    if pod.metadata.deletionTimestamp is not None:
-        return Trouble("NodeLost", f"{fact}; the replica is given up and replaced")
-    return Trouble(
-        "NodeNotReady",
-        f"{fact}; the replica is replaced if it stays away: see `kubectl describe node {name}`",
     )
 
 
@@ -130,10 +125,13 @@ def _failed(pod: Pod) -> Trouble:
     if pod.status.reason == "DeadlineExceeded":
         hint = "raise activeDeadlineSeconds of its pod template"
         return Trouble("DeadlineExceeded", f"it ran longer than its pod template allows; {hint}")
-    name, end = _decisive_end(pod)
-    if end is None:
+    # The container whose end failed the pod: the main one if that failed, else the first that did.
+    failed = {name: end for name, end in _ends(pod) if end.exitCode}
+    if not failed:
         said = _line(pod.status.message) or "the cluster does not say why it failed"
         return Trouble(pod.status.reason or "Failed", f"{said}; see `kubectl describe {_where(pod)}`")
+    name = main_container(pod) if main_container(pod) in failed else next(iter(failed))
+    end = failed[name]
     return Trouble(end.reason or "Error", _ended(pod, name, end, f"`kubectl logs {_where(pod)} -c {name}`"))
 
 
@@ -151,13 +149,6 @@ def _taken(pod: Pod) -> Trouble:
     return Trouble(reason, f"{fact}{f' ({said})' if said else ''}{node}")
 
 
-def _decisive_end(pod: Pod) -> tuple[str, Terminated | None]:
-    """The container whose end failed the pod: the main one if that failed, else the first that did."""
-    failed = [(name, end) for name, end in _ends(pod) if end.exitCode]
-    main = main_container(pod)
-    return next((one for one in failed if one[0] == main), failed[0] if failed else ("", None))
-
-
 def _ends(pod: Pod) -> Iterator[tuple[str, Terminated]]:
     for one in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         if one.state.terminated is not None:
@@ -168,22 +159,22 @@ def _ended(pod: Pod, name: str, end: Terminated, logs: str) -> str:
     """How a container ended, with its last words where it left some."""
     kind = "init container" if any(one.name == name for one in pod.spec.initContainers) else "container"
     if end.reason == "OOMKilled":
-        limit = _limit(pod, name, "memory")
-        of_limit = f"its memory limit of {limit}" if limit else "the memory that its node had left"
+        containers = (*pod.spec.initContainers, *pod.spec.containers)
+        limit = next((one.resources.limits.get("memory") for one in containers if one.name == name), None)
+        has_limit = limit not in (None, "")
+        of_limit = f"its memory limit of {limit}" if has_limit else "the memory that its node had left"
         return f"{kind} {name} used more than {of_limit}; raise resources.limits.memory, or use less"
     if end.reason in NOT_STARTED:
         return _not_started(kind, name, end.message)
     words = termination_log.without(end.message).strip()
-    said = f": {_last_line(words)}" if words else ""
-    return f"{kind} {name} {_how(end)}{said}; see {logs}"
-
-
-def _how(end: Terminated) -> str:
+    # What a container wrote last is the error itself; a traceback comes before it.
+    said = f": {_line(words.splitlines()[-1])}" if words else ""
     number = end.signal or (end.exitCode - 128 if end.exitCode > 128 else 0)
     try:
-        return f"was killed by {signal.Signals(number).name}"
+        how = f"was killed by {signal.Signals(number).name}"
     except ValueError:
-        return f"exited with code {end.exitCode}"
+        how = f"exited with code {end.exitCode}"
+    return f"{kind} {name} {how}{said}; see {logs}"
 
 
 # Pods that wait.
@@ -272,17 +263,6 @@ def _not_started(kind: str, name: str, said: str) -> str:
 # Small things.
 
 
-def _exceeded_own_limit(pod: Pod) -> bool:
-    """Whether the kubelet took the pod away because of its own limits: that would only happen again."""
-    return re.search(r"exceed(s|ed)\b.*\blimit\b", pod.status.message) is not None
-
-
-def _limit(pod: Pod, container: str, resource: str) -> str:
-    containers = (*pod.spec.initContainers, *pod.spec.containers)
-    found = next((one.resources.limits.get(resource) for one in containers if one.name == container), None)
-    return str(found) if found is not None else ""
-
-
 def _where(pod: Pod) -> str:
     return f"-n {pod.metadata.namespace} pod/{pod.metadata.name}"
 
@@ -290,8 +270,3 @@ def _where(pod: Pod) -> str:
 def _line(text: str) -> str:
     """A text of the cluster as part of a sentence of ours."""
     return " ".join(text.split()).rstrip(" .;")[:300]
-
-
-def _last_line(text: str) -> str:
-    """What a container wrote last is the error itself; a traceback comes before it."""
-    return _line(text.strip().splitlines()[-1])

@@ -34,6 +34,9 @@ def replica(pod: Pod, node: Node | None) -> Replica:
     role = role_of(pod)
     trouble = pod_diagnosis.of(pod, node)
     attempt = attempt_of(pod)
+    ready = pod.condition("Ready")
+    waits = [one.state.waiting for one in _containers(pod)]
+    pauses = sum(one is not None and one.reason == "CrashLoopBackOff" for one in waits)
     return Replica(
         name=pod.metadata.name,
         role=role,
@@ -41,14 +44,14 @@ def replica(pod: Pod, node: Node | None) -> Replica:
         attempt=attempt or 0,
         uid=pod.metadata.uid,
         phase=phase,
-        ready=_is_ready(pod) and not is_lost(pod, node),
+        ready=ready is not None and ready.status == "True" and not is_lost(pod, node),
         stopping=pod.metadata.deletionTimestamp is not None,
         # The deletion time already includes the grace.
         grace_ends=seconds(pod.metadata.deletionTimestamp),
         unreachable=is_lost(pod, node),
         leftover=leftover,
         # How often containers were started again, or will be as soon as the pause after a crash is over.
-        restarts=sum(one.restartCount + _is_between_starts(one) for one in _containers(pod)),
+        restarts=sum(one.restartCount for one in _containers(pod)) + pauses,
         loss=Loss.EVICTION if pod_diagnosis.is_evicted(pod) or node_took_it(pod, node) else Loss.CRASH,
         exit_code=exit_code(pod),
         reason=trouble.reason,
@@ -143,15 +146,6 @@ def _told(pod: Pod) -> Told:
 
 def _containers(pod: Pod) -> tuple[ContainerStatus, ...]:
     return (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-
-
-def _is_between_starts(status: ContainerStatus) -> bool:
-    return status.state.waiting is not None and status.state.waiting.reason == "CrashLoopBackOff"
-
-
-def _is_ready(pod: Pod) -> bool:
-    condition = pod.condition("Ready")
-    return condition is not None and condition.status == "True"
 
 
 def node_took_it(pod: Pod, node: Node | None) -> bool:

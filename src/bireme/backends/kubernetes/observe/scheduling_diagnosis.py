@@ -15,7 +15,9 @@ def sentence(pod: Pod, scheduled: Condition) -> str:
         return (
             "it waits for its scheduling gates to be lifted, as a queue such as Kueue does when there is room"
         )
-    said = _facts(scheduled.message)
+    # The scheduler's own words without what it says about pre-emption.
+    text = re.split(r"\.?\s*(?:preemption:|no new claims to deallocate)", scheduled.message)[0]
+    said = " ".join(text.split()).rstrip(" .;") or "the scheduler does not say why"
     for pattern, answer in _ANSWERS:
         found = re.search(pattern, scheduled.message)
         if found:
@@ -71,12 +73,6 @@ _ANSWERS = (
     (r"Too many pods", "every node has as many pods as it may; add a node"),
     (r"no nodes available", "the cluster has no nodes; add one"),
 )
-
-
-def _facts(message: str) -> str:
-    """The scheduler's own words without what it says about pre-emption."""
-    text = re.split(r"\.?\s*(?:preemption:|no new claims to deallocate)", message)[0]
-    return " ".join(text.split()).rstrip(" .;") or "the scheduler does not say why"
 
 
 def _asked(pod: Pod, resource: str) -> str:

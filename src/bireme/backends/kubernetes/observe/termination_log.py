@@ -1,4 +1,4 @@
-"""What the ranks of scripts leave in the termination logs of their pods. Anybody may write anything there."""
+"""Reads what ranks leave in the termination logs of their pods, where anybody may write anything."""
 
 from __future__ import annotations
 

@@ -80,8 +80,18 @@ def packed(folder: Folder) -> Parcel:
     contents = [{f"code.{number:03}": part} for number, part in enumerate(parts)]
     contents[0] = {**fixed, **contents[0]}
     whole = sum_of({name: data for content in contents for name, data in content.items()})
-    maps = tuple(_map(_digest(whole), number, content) for number, content in enumerate(contents))
-    return Parcel(whole, maps, len(archive), folder.requirements)
+    digest = _digest(whole)
+    maps: list[Manifest] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": map_name(digest, number), "labels": {**MANAGED, CODE_LABEL: digest}},
+            "immutable": True,
+            "binaryData": {name: base64.b64encode(data).decode() for name, data in content.items()},
+        }
+        for number, content in enumerate(contents)
+    ]
+    return Parcel(whole, tuple(maps), len(archive), folder.requirements)
 
 
 def sum_of(files: Mapping[str, bytes]) -> str:
@@ -138,16 +148,6 @@ def _archive(files: Sequence[File]) -> bytes:
             entry.mode = 0o755 if file.path.stat().st_mode & 0o100 else 0o644
             archive.addfile(entry, io.BytesIO(data))
     return gzip.compress(plain.getvalue(), 6, mtime=0)
-
-
-def _map(digest: str, number: int, content: dict[str, bytes]) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": map_name(digest, number), "labels": {**MANAGED, CODE_LABEL: digest}},
-        "immutable": True,
-        "binaryData": {name: base64.b64encode(data).decode() for name, data in content.items()},
-    }
 
 
 def _too_large(folder: Folder, fact: str) -> errors.BadInput:

@@ -86,16 +86,28 @@ def with_variables(manifest: Manifest, variables: dict[str, str]) -> Manifest:
 def with_code(manifest: Manifest, parcel: Parcel, renamed: Callable[[str], str] = str) -> Manifest:
     """The manifest of a script whose containers unpack the code before they run it."""
     changed = copy.deepcopy(manifest)
+    variables = {rank_report.LAST_WORDS: _TERMINATION_LOG}
+    if parcel.requirements:
+        variables[unpack.REQUIREMENTS] = parcel.requirements
+    sources = [{"configMap": {"name": name}} for name in parcel.names]
+    volumes = (
+        {"name": _PARTS_VOLUME, "projected": {"sources": sources}},
+        {"name": "bireme-work", "emptyDir": {}},
+    )
+    mounts = (
+        {"name": _PARTS_VOLUME, "mountPath": PARTS, "readOnly": True},
+        {"name": "bireme-work", "mountPath": WORK},
+    )
     for template in templates(changed):
         spec = template["spec"]
         template.setdefault("metadata", {}).setdefault("labels", {})[CODE_LABEL] = parcel.digest
-        spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(parcel)]
+        spec["volumes"] = [*(spec.get("volumes") or ()), *copy.deepcopy(volumes)]
         for container in spec["containers"]:
-            container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_mounts()]
+            container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *copy.deepcopy(mounts)]
             container["command"] = booted(container.get("command") or [], parcel.sum, renamed)
             if not container["command"]:
                 del container["command"]
-            _set(container, {rank_report.LAST_WORDS: _TERMINATION_LOG} | _wanted(parcel))
+            _set(container, variables)
     return changed
 
 
@@ -146,7 +158,7 @@ def booted(command: Sequence[str], sum_: str, renamed: Callable[[str], str] = st
     before, words = list(command[:at]), list(command[at:])
     if not words:
         return before
-    if _is_python(words[0]):
+    if os.path.basename(words[0]).startswith("python"):
         script = [renamed(word) if number == 0 else word for number, word in enumerate(words[1:])]
         return [*before, "sh", "-c", BOOT, words[0], sum_, *script]
     own = [renamed(word) for word in words]
@@ -165,19 +177,8 @@ def unbooted(command: Sequence[str]) -> tuple[str, ...]:
     if rest[2:3] == (unpack.PROGRAM,):
         return (*words[: at - 2], *rest[3:])
     # A job of an older Bireme has no sum.
-    return (*words[: at - 2], *(word for index, word in enumerate(rest) if index != 1 or not _is_sum(word)))
-
-
-def _is_sum(word: str) -> bool:
-    return word.startswith("sha256:")
-
-
-def _is_python(word: str) -> bool:
-    return os.path.basename(word).startswith("python")
-
-
-def _wanted(parcel: Parcel) -> dict[str, str]:
-    return {unpack.REQUIREMENTS: parcel.requirements} if parcel.requirements else {}
+    has_sum = len(rest) > 1 and rest[1].startswith("sha256:")
+    return (*words[: at - 2], *rest[:1], *rest[2 if has_sum else 1 :])
 
 
 def _set(container: Manifest, variables: dict[str, str]) -> None:
@@ -187,18 +188,3 @@ def _set(container: Manifest, variables: dict[str, str]) -> None:
     known = {one.get("name") for one in before}
     new = [one for name, one in given.items() if name not in known]
     container["env"] = [*new, *(given.get(one.get("name"), one) for one in before)]
-
-
-def _volumes(parcel: Parcel) -> list[Manifest]:
-    sources = [{"configMap": {"name": name}} for name in parcel.names]
-    return [
-        {"name": _PARTS_VOLUME, "projected": {"sources": sources}},
-        {"name": "bireme-work", "emptyDir": {}},
-    ]
-
-
-def _mounts() -> list[Manifest]:
-    return [
-        {"name": _PARTS_VOLUME, "mountPath": PARTS, "readOnly": True},
-        {"name": "bireme-work", "mountPath": WORK},
-    ]

@@ -153,8 +153,16 @@ def _rule(line: bytes) -> Rule | None:
     if not written:
         return None
     # A slash within ties a rule to the folder of its file; without one it holds at any depth.
-    expression = _tied(written) if b"/" in written else _at_any_depth(written)
-    return None if expression is None else Rule(re.compile(expression, re.DOTALL), keeps, folders_only)
+    if b"/" in written:
+        # Git compares what comes before the first special character by itself, and lets the pattern begin
+        # after it. So stars there count as standing after a slash: `doc/a**/b` is read as `doc/a` and `**/b`.
+        written = written.removeprefix(b"/")
+        special = re.search(rb"[*?\[\\]", written)
+        at = special.start() if special else len(written)
+        before, body = re.escape(written[:at]), _expression(written[at:])
+    else:
+        before, body = rb"(?:.*/)?", _expression(written)
+    return None if body is None else Rule(re.compile(before + body, re.DOTALL), keeps, folders_only)
 
 
 def _trimmed(line: bytes) -> bytes:
@@ -165,21 +173,6 @@ def _trimmed(line: bytes) -> bytes:
         kept = kept if line[end : end + 1] == b" " else min(end + width, len(line))
         end += width
     return line[:kept]
-
-
-def _at_any_depth(glob: bytes) -> bytes | None:
-    body = _expression(glob)
-    return None if body is None else rb"(?:.*/)?" + body
-
-
-def _tied(glob: bytes) -> bytes | None:
-    # Git compares what comes before the first special character by itself, and lets the pattern begin after
-    # it. So stars there count as standing after a slash: `doc/a**/b` is read as `doc/a` and `**/b`.
-    glob = glob.removeprefix(b"/")
-    special = re.search(rb"[*?\[\\]", glob)
-    at = special.start() if special else len(glob)
-    body = _expression(glob[at:])
-    return None if body is None else re.escape(glob[:at]) + body
 
 
 def _expression(glob: bytes) -> bytes | None:
@@ -257,7 +250,9 @@ def _bracket(glob: bytes, at: int) -> tuple[bytes, int] | None:
         high = _letter(glob, at + 1) if glob[at : at + 1] == b"-" and glob[at + 1 : at + 2] != b"]" else None
         if high is not None:
             at = high[1]
-        found.append(_range(low[0], high[0] if high is not None else low[0]))
+        # Of a range that is the wrong way round only the first is meant.
+        last = high[0] if high is not None and high[0] >= low[0] else low[0]
+        found.append(b"\\x%02x-\\x%02x" % (low[0], last))
         if at >= len(glob):
             return None
     inside = b"".join(found)
@@ -271,11 +266,6 @@ def _letter(glob: bytes, at: int) -> tuple[int, int] | None:
     if glob[at : at + 1] == b"\\":
         at += 1
     return (glob[at], at + 1) if at < len(glob) else None
-
-
-def _range(low: int, high: int) -> bytes:
-    """A range of bytes; of one that is the wrong way round only the first is meant."""
-    return b"\\x%02x-\\x%02x" % (low, high if high >= low else low)
 
 
 _NEVER = rules(_SECRETS)

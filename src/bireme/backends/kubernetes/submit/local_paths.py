@@ -32,7 +32,10 @@ def mentions(script: Path, args: Iterable[str], folder: Folder, cwd: Path) -> li
     words = [*_literals(script), *((word, 0) for arg in args for word in (arg, arg.partition("=")[2]))]
     for written, line in words:
         path = _existing(written, cwd)
-        if path is not None and written not in found and not _is_sent(written, path, folder):
+        if path is None or written in found:
+            continue
+        # An absolute path leads nowhere in a cluster, even to a file that is sent.
+        if os.path.isabs(os.path.expanduser(written)) or not folder.holds(path):
             found[written] = Mention(written, path, line)
     return list(found.values())
 
@@ -60,8 +63,3 @@ def _existing(written: str, cwd: Path) -> Path | None:
         return path if path.exists() else None
     except OSError:
         return None
-
-
-def _is_sent(written: str, path: Path, folder: Folder) -> bool:
-    # An absolute path leads nowhere in a cluster, even to a file that is sent.
-    return not os.path.isabs(os.path.expanduser(written)) and folder.holds(path)

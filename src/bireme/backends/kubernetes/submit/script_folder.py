@@ -92,9 +92,11 @@ class _Walk:
 
     def __init__(self, root: Path, here: Path, named: Path | None) -> None:
         self.real = Path(os.path.realpath(root))
+        above = (self.real, *self.real.parents)
+        repository = next((one for one in above if os.path.lexists(one / ".git")), None)
         # Outside of a repository the rules begin where the user stands.
         around = Path(os.path.realpath(here))
-        self.top = _repository(self.real) or (around if around in self.real.parents else self.real)
+        self.top = repository or (around if around in self.real.parents else self.real)
         self._prefix = _below(self.real, self.top)
         self._named = named
         self._root, self._ignored_by = root, root / ".biremeignore"
@@ -119,16 +121,14 @@ class _Walk:
                 deeper = _rules_of(path, self._prefix + os.fsencode(f"{name}/"))
                 self.enter(path, f"{name}/", (*rules, *deeper))
             elif _is_file(one):
-                self._add(name, path)
-
-    def _add(self, name: str, path: Path) -> None:
-        if len(self.files) == _MOST_FILES:
-            # At once: all of a home folder, or of /tmp, would take minutes.
-            raise errors.BadInput(
-                f"{self._root} holds more than {_MOST_FILES} files, all of which would be sent",
-                hint=f"move the script into a folder of its own, or leave some out in {self._ignored_by}",
-            )
-        self.files.append((name, path))
+                if len(self.files) == _MOST_FILES:
+                    # At once: all of a home folder, or of /tmp, would take minutes.
+                    raise errors.BadInput(
+                        f"{self._root} holds more than {_MOST_FILES} files, all of which would be sent",
+                        hint="move the script into a folder of its own, "
+                        f"or leave some out in {self._ignored_by}",
+                    )
+                self.files.append((name, path))
 
     def _is_sent(self, path: Path, name: str, is_folder: bool, rules: tuple[Rules, ...]) -> bool:
         shown = f"{name}/" if is_folder else name
@@ -156,11 +156,6 @@ def _is_file(one: os.DirEntry[str]) -> bool:
         return one.is_file()
     except OSError:
         return False
-
-
-def _repository(folder: Path) -> Path | None:
-    """The root of the repository that a folder is in."""
-    return next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
 
 
 def _rules_above(root: Path, top: Path) -> tuple[Rules, ...]:
