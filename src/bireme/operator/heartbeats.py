@@ -45,7 +45,8 @@ class Heartbeat:
             except (ApiError, OSError, TimeoutError, AllHeld) as error:
                 if not self._complained:
                     _log.warning(
-                        "its lease cannot be written: `bireme run` and `bireme doctor` do not see this operator",
+                        "its lease cannot be written: "
+                        "`bireme run` and `bireme doctor` do not see this operator",
                         extra={"error": str(error)},
                     )
                 self._complained = True

@@ -118,7 +118,8 @@ def _spec(kind: Kind, version: str) -> Schema:
     if len(kind.api_versions) > 1:
         kept = CelRule(
             "self == oldSelf",
-            "a job keeps the version that it was created with: to change it, delete the job and create it again",
+            "a job keeps the version that it was created with: "
+            "to change it, delete the job and create it again",
         )
         served = schemas.choice(
             sorted(versions(kind.name)), "The version that the job was created with; never written by hand."

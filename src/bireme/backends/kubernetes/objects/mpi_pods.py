@@ -56,7 +56,8 @@ def prepared(job: Job, role: Role, remote: RemoteStart, spec: Object, name: str,
         keys = [{"key": key, "path": file} for file, key in _KEYS.items()]
         secret: Object = {"secretName": secret_name(job), "items": keys}
         if path == USUAL_KEY_PATH:
-            # ssh refuses a private key that others may read; elsewhere its owner is not root, who owns the file.
+            # ssh refuses a private key that others may read; in other folders it is not root, the owner of
+            # the file, that reads it.
             secret["defaultMode"] = 0o600
         spec = _mounted(spec, role, {"name": KEY_VOLUME, "secret": secret}, path)
     if not remote.has_host_names:
