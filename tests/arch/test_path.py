@@ -1,4 +1,4 @@
-"""The way of a job from the command to its runner is straight, and loads no more than it needs."""
+"""The way of a job to its runner, or through the operator, is straight, and loads no more than it needs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def test_no_file_is_returned_to_before_the_runner_starts(reports: dict[str, path
     assert command["hops"][0] == "cli.main"
     assert command["hops"][-1] == "runner.standby"
     assert command["returns"] == []
+
+
+def test_no_file_is_returned_to_before_the_operator_has_made_the_pods() -> None:
+    operator = path.walked("operator")["operator"]
+
+    assert operator["hops"][:2] == ["operator.controller", "engine.step"]
+    assert operator["hops"][-2:] == ["backends.kubernetes.backend", "backends.kubernetes.objects.pod_builder"]
+    assert operator["returns"] == []
 
 
 def test_a_launch_loads_nothing_of_checkpoints_and_clusters(reports: dict[str, path.Report]) -> None:

@@ -98,7 +98,7 @@ def test_slots_are_all_free_again_after_waiters_were_cancelled() -> None:
 def test_twice_as_many_start_together_from_answer_to_answer() -> None:
     place = Place()
 
-    faults, is_over = asyncio.run(Pacer(place.clock).start("job", starts(200), place.start))
+    faults, is_over = asyncio.run(Pacer(place.clock, Turns(1000)).start("job", starts(200), place.start))
 
     assert (faults, is_over) == ({}, False)
     assert len(set(place.tried)) == len(place.tried) == 200
@@ -111,7 +111,7 @@ def test_twice_as_many_start_together_from_answer_to_answer() -> None:
 def test_what_follows_a_refusal_is_not_tried() -> None:
     place = Place(room=10)
 
-    faults, _ = asyncio.run(Pacer(place.clock).start("job", starts(5000), place.start))
+    faults, _ = asyncio.run(Pacer(place.clock, Turns(1000)).start("job", starts(5000), place.start))
 
     assert 1 <= len(faults) <= MOST_AT_ONCE
     assert len(place.tried) == 10 + len(faults)
@@ -119,7 +119,7 @@ def test_what_follows_a_refusal_is_not_tried() -> None:
 
 def test_a_job_whose_starts_are_accepted_does_not_begin_anew_with_each_step() -> None:
     place = Place()
-    pacer = Pacer(place.clock)
+    pacer = Pacer(place.clock, Turns(1000))
 
     async def story() -> None:
         await pacer.start("job", starts(100), place.start)
@@ -133,7 +133,7 @@ def test_a_job_whose_starts_are_accepted_does_not_begin_anew_with_each_step() ->
 
 def test_after_a_refusal_a_job_begins_with_one_again() -> None:
     place = Place(room=100)
-    pacer = Pacer(place.clock)
+    pacer = Pacer(place.clock, Turns(1000))
 
     async def story() -> None:
         await pacer.start("job", starts(200), place.start)
@@ -152,7 +152,7 @@ def test_a_name_that_is_taken_stops_nobody_else() -> None:
 
     tried: list[str] = []
 
-    faults, _ = asyncio.run(Pacer(Place().clock).start("job", starts(50), start))
+    faults, _ = asyncio.run(Pacer(Place().clock, Turns(1000)).start("job", starts(50), start))
 
     assert list(faults) == ["job-worker-0"]
     assert len(tried) == 50
@@ -165,7 +165,7 @@ def test_a_job_that_has_acted_for_long_lets_others_go_first() -> None:
         place.time += LONGEST_ACT / 10
         return await place.start(one)
 
-    faults, is_over = asyncio.run(Pacer(place.clock).start("job", starts(500), start))
+    faults, is_over = asyncio.run(Pacer(place.clock, Turns(1000)).start("job", starts(500), start))
 
     assert (faults, is_over) == ({}, True)
     assert 10 <= len(place.tried) < 10 + MOST_AT_ONCE
@@ -184,7 +184,9 @@ def test_a_replica_that_cannot_be_removed_keeps_no_other() -> None:
 
     async def story() -> str:
         try:
-            await Pacer(Place().clock).remove([Stop(f"job-{number}", "") for number in range(100)], remove)
+            await Pacer(Place().clock, Turns(1000)).remove(
+                "job", [Stop(f"job-{number}", "") for number in range(100)], remove
+            )
         except ApiError as error:
             return error.message
         return ""
@@ -198,4 +200,4 @@ def test_a_failure_of_one_lane_is_raised_as_it_is() -> None:
         raise OSError("the token cannot be read")
 
     with pytest.raises(OSError, match="token"):
-        asyncio.run(Pacer(Place().clock).start("job", starts(3), start))
+        asyncio.run(Pacer(Place().clock, Turns(1000)).start("job", starts(3), start))

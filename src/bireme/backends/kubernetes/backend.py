@@ -75,8 +75,7 @@ class ClusterBackend:
         self._files: dict[str, tuple[File, ...]] = {}
         self._caught_up: dict[str, str] = {}
         self._seen: dict[str, tuple[str, bool, Replica]] = {}
-        self._turns = Turns(AT_ONCE)
-        self._pacer = Pacer(clock)
+        self._pacer = Pacer(clock, Turns(AT_ONCE))
         self.index = PodIndex()
         self.counting = Counting()
 
@@ -118,7 +117,7 @@ class ClusterBackend:
         again = False
         removals = [one for one in actions if isinstance(one, Stop | Abandon)]
         if removals:
-            again = await self._pacer.remove(removals, lambda one: self._remove(job, one))
+            again = await self._pacer.remove(key, removals, lambda one: self._remove(job, one))
             # A name that is free now is waited for. One that a finalizer holds must not be asked for at once.
             struck_off = [one.uid for one in removals if isinstance(one, Abandon)]
             again = again or any(self.index.find(job.uid, uid) is None for uid in struck_off)
@@ -289,18 +288,16 @@ class ClusterBackend:
     ) -> Fault | None:
         role = job.role(start.role)
         assert role is not None, f"{start.replica} has a role that its job does not declare"
-        # The pod is made when its turn comes: those of a large job together would fill the memory.
-        async with self._turns.turn(job.uid):
-            body = pod_builder.pod(job, role, templates[role.type], start, extras)
-            service = pod_builder.service(job, role, start.index)
-            try:
-                # In this order a pod that is there has its service, whenever we are stopped in between.
-                if service is not None:
-                    await self._owned.make_service(job, service)
-                await self._create_pod(job, start.replica, body)
-            except ApiError as error:
-                # A name that is taken is the replica's own matter; a quota, or a busy server, everybody's.
-                return replace(_fault(start.replica, error), alone=error.status == 409)
+        body = pod_builder.pod(job, role, templates[role.type], start, extras)
+        service = pod_builder.service(job, role, start.index)
+        try:
+            # In this order a pod that is there has its service, whenever we are stopped in between.
+            if service is not None:
+                await self._owned.make_service(job, service)
+            await self._create_pod(job, start.replica, body)
+        except ApiError as error:
+            # A name that is taken is the replica's own matter; a quota, or a busy server, everybody's.
+            return replace(_fault(start.replica, error), alone=error.status == 409)
         return None
 
     async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
@@ -370,8 +367,7 @@ class ClusterBackend:
             return
         where = path("v1", "pods", job.namespace, action.replica)
         try:
-            async with self._turns.turn(job.uid):
-                left = await self._api.delete(where, Pod, uid=action.uid, grace=_grace(action))
+            left = await self._api.delete(where, Pod, uid=action.uid, grace=_grace(action))
         except ApiError as error:
             if error.status != 409:
                 raise

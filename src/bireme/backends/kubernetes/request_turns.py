@@ -73,8 +73,8 @@ class Turns:
 class Pacer:
     """Carries out the actions of each job: starts slowly at first, and never for long at a time."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float], turns: Turns) -> None:
+        self._clock, self._turns = clock, turns
         self._accepted: dict[str, int] = {}
         """How many starts of each job were accepted since the last refusal."""
 
@@ -90,20 +90,22 @@ class Pacer:
         """
         faults: dict[str, Fault] = {}
 
-        async def do(one: Start) -> bool:
-            fault = await start(one)
+        async def do(action: Start) -> bool:
+            # A pod is built when its turn comes: those of a large job together would fill the memory.
+            async with self._turns.turn(key):
+                fault = await start(action)
             if fault is not None:
-                faults[one.replica] = fault
+                faults[action.replica] = fault
             return fault is None or fault.alone
 
         accepted = self._accepted.pop(key, 0)
         done, is_over = await self._each(starts, do, slow_start.lanes, accepted)
-        if all(one.alone for one in faults.values()):
+        if all(fault.alone for fault in faults.values()):
             self._accepted[key] = done
         return faults, is_over
 
     async def remove(
-        self, actions: Iterable[Stop | Abandon], remove: Callable[[Stop | Abandon], Awaitable[None]]
+        self, key: str, actions: Iterable[Stop | Abandon], remove: Callable[[Stop | Abandon], Awaitable[None]]
     ) -> bool:
         """Remove as many as there is time for; the first failure is raised when no other one is under way.
 
@@ -111,9 +113,10 @@ class Pacer:
         """
         failures: list[ApiError] = []
 
-        async def do(one: Stop | Abandon) -> bool:
+        async def do(action: Stop | Abandon) -> bool:
             try:
-                await remove(one)
+                async with self._turns.turn(key):
+                    await remove(action)
             except ApiError as error:
                 failures.append(error)  # One that cannot be removed must not keep the others.
             return True

@@ -18,7 +18,7 @@ from bireme.backends.kubernetes.client.decoding import Bookmark, Change, Listing
 from bireme.backends.kubernetes.client.transport import PATIENCE, Request, Wire
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientWebSocketResponse
+    from aiohttp import ClientWebSocketResponse
 
 T = TypeVar("T")
 Tree = dict[str, Any]
@@ -153,9 +153,7 @@ class Api:
         query.setdefault("limit", str(PAGE))
         while True:
             try:
-                page = await self._wire.send(
-                    Request("GET", path, query), lambda answer: _listed(answer, type)
-                )
+                page = listed(await self._wire.read(Request("GET", path, query)), type)
             except ApiError as error:
                 # The snapshot was dropped before we came to its end: the next one is read in one piece.
                 if error.status != 410 or not query.get("continue"):
@@ -199,7 +197,7 @@ class Api:
         return await self._wire.socket(Request("GET", path, counted_as="SOCKET"), (protocol,))
 
     async def _stream(self, request: Request, longest: int = sys.maxsize) -> AsyncIterator[bytes]:
-        response = await self._wire.send(request, _itself)
+        response = await self._wire.stream(request)
         pieces: list[bytes] = []
         room = longest
         try:
@@ -220,24 +218,12 @@ class Api:
             response.close()
 
     async def _call(self, request: Request, type: Any) -> Any:
-        body = await self._wire.send(request, _read)
+        body = await self._wire.read(request)
         return decoded(body, type, self._wire.source(request))
 
 
 class _Kind(msgspec.Struct):
     kind: str = ""
-
-
-async def _read(response: ClientResponse) -> bytes:
-    return await response.read()
-
-
-async def _itself(response: ClientResponse) -> ClientResponse:
-    return response
-
-
-async def _listed(response: ClientResponse, type: type[T]) -> Listing[T]:
-    return listed(await response.read(), type)
 
 
 def _encoded(body: object) -> bytes:

@@ -108,8 +108,20 @@ class Wire:
             await self._session.close()
             self._session = None
 
-    async def send(self, request: Request, take: Callable[[aiohttp.ClientResponse], Awaitable[R]]) -> R:
-        """Sends the request until `take` has what it wants of an answer, or raises ApiError."""
+    async def read(self, request: Request) -> bytes:
+        """Sends the request until its answer was read to the end, or raises ApiError."""
+
+        async def once() -> bytes:
+            return await (await self._once(request)).read()
+
+        return await self._repeated(request, once)
+
+    async def stream(self, request: Request) -> aiohttp.ClientResponse:
+        """Sends the request until an answer begins, or raises ApiError."""
+        return await self._repeated(request, lambda: self._once(request))
+
+    async def _repeated(self, request: Request, once: Callable[[], Awaitable[R]]) -> R:
+        """Does something once, and again after a failure that passes, for as long as there is patience."""
         clock = asyncio.get_running_loop().time
         began = clock()
         renewed = False
@@ -117,7 +129,7 @@ class Wire:
         while True:
             try:
                 with self.translated(request):
-                    return await take(await self._once(request))
+                    return await once()
             except ApiError as error:
                 if error.status == 401 and not renewed and self.access.renew():
                     renewed = True
