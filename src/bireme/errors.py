@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Protocol
 
 MOST_LINES = 12
-MOST_COMPLAINTS = 10
+MOST_SHOWN = 10
 
 
 class BiremeError(Exception):
@@ -60,8 +60,8 @@ class BadInput(BiremeError):
     )
 
 
-class Complaining(Protocol):
-    """What an error needs to know of a complaint; `str` gives it as one line."""
+class AnyDiagnostic(Protocol):
+    """What an error needs to know of a diagnostic; `str` gives it as one line."""
 
     @property
     def file(self) -> str: ...
@@ -78,13 +78,13 @@ class Complaining(Protocol):
 
 
 class BadManifest(BadInput):
-    """A manifest cannot be read or asks for something impossible; it carries every complaint."""
+    """A manifest cannot be read or asks for something impossible; it carries every diagnostic."""
 
     code = "bad-manifest"
     explanation = (
         "The manifest cannot be read, or it asks for something that no job can be. Nothing was started. "
-        "Each line of the message begins with file:line:column and names the field, and all complaints "
-        "come at once. Correct them, then look again with `bireme check -f FILE`, which starts nothing."
+        "Each line of the message begins with file:line:column and names the field, and all errors are "
+        "reported together. Correct them, then look again with `bireme check -f FILE`, which starts nothing."
     )
 
     def __init__(
@@ -93,23 +93,23 @@ class BadManifest(BadInput):
         *,
         where: str = "",
         hint: str = "",
-        complaints: Sequence[Complaining] = (),
-        warnings: Sequence[Complaining] = (),
+        diagnostics: Sequence[AnyDiagnostic] = (),
+        warnings: Sequence[AnyDiagnostic] = (),
     ) -> None:
         super().__init__(what, where=where, hint=hint)
-        self.complaints: tuple[Complaining, ...] = tuple(complaints)
-        self.warnings: tuple[Complaining, ...] = tuple(warnings)
+        self.diagnostics: tuple[AnyDiagnostic, ...] = tuple(diagnostics)
+        self.warnings: tuple[AnyDiagnostic, ...] = tuple(warnings)
         """What is odd besides, and would not have stopped the job."""
 
     @classmethod
     def of(
-        cls, complaints: Sequence[Complaining], *, hint: str = "", warnings: Sequence[Complaining] = ()
+        cls, diagnostics: Sequence[AnyDiagnostic], *, hint: str = "", warnings: Sequence[AnyDiagnostic] = ()
     ) -> BadManifest:
-        """Makes the error of one or more complaints, of which it shows the first ten."""
-        lines = [str(complaint) for complaint in complaints[:MOST_COMPLAINTS]]
-        if more := len(complaints) - len(lines):
+        """Makes the error of one or more diagnostics, of which it shows the first ten."""
+        lines = [str(diagnostic) for diagnostic in diagnostics[:MOST_SHOWN]]
+        if more := len(diagnostics) - len(lines):
             lines.append(f"and {more} more")
-        return cls("\n".join(lines), hint=hint, complaints=complaints, warnings=warnings)
+        return cls("\n".join(lines), hint=hint, diagnostics=diagnostics, warnings=warnings)
 
 
 class NoRoom(BiremeError):

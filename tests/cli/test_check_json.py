@@ -12,7 +12,7 @@ BAD = "apiVersion: kubeflow.org/v1\nkind: TorchJob\n"
 GOOD = "script: train.py\nname: good\n"
 
 
-def test_complaints_about_bad_input_are_json_too(cli: Cli) -> None:
+def test_what_is_wrong_with_the_input_is_json_too(cli: Cli) -> None:
     cli.write("bad.yaml", BAD)
     cli.write("good.yaml", GOOD)
     cli.write("train.py", "")

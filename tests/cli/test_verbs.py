@@ -273,7 +273,7 @@ def test_check_says_what_is_valid_and_what_is_missing_here(cli: Cli) -> None:
     assert cli.runs() == []
 
 
-def test_check_reads_each_file_by_itself_and_tells_all_complaints_at_once(cli: Cli) -> None:
+def test_check_reads_each_file_by_itself_and_tells_all_that_is_wrong_at_once(cli: Cli) -> None:
     cli.write("train.py", scripts.ALONE)
     for name in ("a.yaml", "b.yaml"):
         cli.write(name, "script: train.py\nname: same\n")

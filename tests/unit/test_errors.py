@@ -13,7 +13,7 @@ from bireme.errors import BadInput, BadManifest, BiremeError, JobFailed, NoRoom
 
 
 class Grumble(Struct, frozen=True):
-    """The smallest thing that an error takes for a complaint."""
+    """The smallest thing that an error takes for a diagnostic."""
 
     text: str
     file: str = "job.yaml"
@@ -56,16 +56,16 @@ def test_text_never_has_more_than_twelve_lines(lines: int, hint_lines: int) -> N
     assert 1 <= len(str(error).splitlines()) <= 12
 
 
-def test_bad_manifest_shows_ten_complaints_and_carries_all() -> None:
-    complaints = [Grumble(f"fault {number}") for number in range(25)]
+def test_bad_manifest_shows_ten_diagnostics_and_carries_all() -> None:
+    diagnostics = [Grumble(f"fault {number}") for number in range(25)]
 
-    error = BadManifest.of(complaints)
+    error = BadManifest.of(diagnostics)
 
     assert str(error).splitlines() == [*(f"fault {number}" for number in range(10)), "and 15 more"]
-    assert error.complaints == tuple(complaints)
+    assert error.diagnostics == tuple(diagnostics)
 
 
-def test_bad_manifest_of_ten_complaints_speaks_of_no_more() -> None:
+def test_bad_manifest_of_ten_diagnostics_speaks_of_no_more() -> None:
     assert "more" not in str(BadManifest.of([Grumble(f"fault {number}") for number in range(10)]))
 
 

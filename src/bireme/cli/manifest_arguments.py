@@ -31,7 +31,7 @@ class Read(NamedTuple):
 
 
 def batch(client: Client, files: tuple[str, ...], more: tuple[str, ...]) -> SubmissionBatch:
-    """Reads manifests; all complaints come at once."""
+    """Reads manifests; what is wrong with all of them is reported together."""
     found = read(client, files, more)
     if found.refused:
         raise together(found.refused)
@@ -63,7 +63,7 @@ def together(refused: Sequence[errors.BadManifest]) -> errors.BadManifest:
     if len(refused) == 1:
         return refused[0]
     return errors.BadManifest.of(
-        [complaint for one in refused for complaint in one.complaints],
+        [diagnostic for one in refused for diagnostic in one.diagnostics],
         hint=next((one.hint for one in refused if one.hint), ""),
         warnings=[warning for one in refused for warning in one.warnings],
     )

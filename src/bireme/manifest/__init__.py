@@ -1,1 +1,1 @@
-"""From the text a user writes to jobs, with file, line and column in every complaint."""
+"""From the text a user writes to jobs, with file, line and column in every diagnostic."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from bireme.manifest import known_fields, name_rules
-from bireme.manifest.problems import Fields
+from bireme.manifest.diagnostics import Fields
 from bireme.manifest.text.nodes import quoted
 from bireme.manifest.volumes import required
 from bireme.model.pods import EnvFrom, EnvSource, EnvVar, FieldRef, KeyRef, RefKind, ResourceRef

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from bireme import kinds
 from bireme.kinds.contract import Kind
 from bireme.manifest import kind_options, known_fields, name_rules, roles, run_policy
-from bireme.manifest.problems import Complaints, Fields
+from bireme.manifest.diagnostics import Diagnostics, Fields
 from bireme.manifest.run_policy import Wishes
 from bireme.manifest.text import field_positions
 from bireme.manifest.text.nodes import Node, quoted
@@ -26,12 +26,12 @@ class Metadata(Struct, frozen=True):
     wishes: Wishes = Wishes()
 
 
-def read(root: Node, kind: Kind, complaints: Complaints, file: str, as_version: str = "") -> Job | None:
-    """Reads a job of one kind; what is wrong with it becomes complaints.
+def read(root: Node, kind: Kind, diagnostics: Diagnostics, file: str, as_version: str = "") -> Job | None:
+    """Reads a job of one kind; what is wrong with it becomes diagnostics.
 
     `as_version` stands for an apiVersion that is missing or not known.
     """
-    document = Fields(complaints, file, root)
+    document = Fields(diagnostics, file, root)
     api_version = as_version or document.text("apiVersion", "")
     metadata = _metadata(document, kind)
     spec = document.mapping("spec")
@@ -65,10 +65,10 @@ def read(root: Node, kind: Kind, complaints: Complaints, file: str, as_version: 
     )
     job = kind.defaults(job)
     if found.complete:
-        # Where a role is missing or misspelt, the kind would only complain about what follows from it.
+        # Where a role is missing or misspelt, the kind would only report what follows from it.
         for problem in kind.validate(job):
             mark = field_positions.locate(root, problem.field)
-            complaints.error(mark, problem.field, problem.text, problem.hint, file=file)
+            diagnostics.error(mark, problem.field, problem.text, problem.hint, file=file)
     _check_replicas(document, job, metadata, kind.most_replicas)
     return job
 

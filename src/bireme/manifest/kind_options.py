@@ -1,6 +1,6 @@
 """Which fields has only this kind: they are read as the kind's own `Options` declare them.
 
-A kind says what its fields are by the types of a struct; here they are read with places and complaints, so
+A kind says what its fields are by the types of a struct; here they are read with places and diagnostics, so
 that a new kind needs no reader of its own. The result has the names of the manifest, as `Job.options` wants.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from bireme.manifest.problems import Fields
+from bireme.manifest.diagnostics import Fields
 from bireme.manifest.text.nodes import describe
 
 Options = dict[str, object]

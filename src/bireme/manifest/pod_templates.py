@@ -5,7 +5,7 @@ from __future__ import annotations
 from bireme.kinds.contract import Sentences
 from bireme.manifest import known_fields, name_rules
 from bireme.manifest.container_variables import read_env, read_env_from
-from bireme.manifest.problems import Fields
+from bireme.manifest.diagnostics import Fields
 from bireme.manifest.text.nodes import quoted
 from bireme.manifest.volumes import read_mounts, read_volumes, required
 from bireme.model import quantities

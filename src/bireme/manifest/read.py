@@ -13,7 +13,7 @@ from bireme.core.scripts.interpreters import Launch
 from bireme.errors import BadManifest
 from bireme.kinds.contract import Kind
 from bireme.manifest import bare_pod, job_reader, name_rules, references, short_form, trainjob
-from bireme.manifest.problems import Complaint, Complaints, Fields
+from bireme.manifest.diagnostics import Diagnostic, Diagnostics, Fields
 from bireme.manifest.references import References
 from bireme.manifest.text import field_positions
 from bireme.manifest.text.nodes import Document, Mark, Node, quoted
@@ -84,7 +84,7 @@ class Reading(Struct, frozen=True):
 
     jobs: tuple[ReadJob, ...]
     references: References = References()
-    warnings: tuple[Complaint, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 Looks = Callable[[str, str], Launch]
@@ -97,13 +97,13 @@ def by_name(file: str, script: str) -> Launch:
 
 
 def read(
-    documents: Sequence[Document], looks: Looks = by_name, complaints: Complaints | None = None
+    documents: Sequence[Document], looks: Looks = by_name, diagnostics: Diagnostics | None = None
 ) -> Reading:
-    """Reads jobs and what they refer to, or raises one BadManifest that carries every complaint.
+    """Reads jobs and what they refer to, or raises one BadManifest that carries every diagnostic.
 
-    `complaints` are those about files of which there are no documents.
+    `diagnostics` are those about files of which there are no documents.
     """
-    reader = _Reader(looks, complaints)
+    reader = _Reader(looks, diagnostics)
     for document in documents:
         reader.add(document)
     return reader.finish()
@@ -119,9 +119,9 @@ def from_manifest(
 
 
 class _Reader:
-    def __init__(self, looks: Looks, complaints: Complaints | None = None) -> None:
+    def __init__(self, looks: Looks, diagnostics: Diagnostics | None = None) -> None:
         self._looks = looks
-        self._complaints = complaints or Complaints()
+        self._diagnostics = diagnostics or Diagnostics()
         self._jobs: list[ReadJob] = []
         self._references = references.Gathered()
         self._seen: list[str] = []
@@ -133,16 +133,16 @@ class _Reader:
     def add(self, document: Document, script: str | None = None) -> None:
         self._files[document.file] = None
         for root in _unpacked(document.root):
-            self._add(Fields(self._complaints, document.file, root), root, script)
+            self._add(Fields(self._diagnostics, document.file, root), root, script)
 
     def finish(self) -> Reading:
         self._add_pods()
-        if self._complaints.errors:
-            warnings = [each for each in self._complaints.warnings if not each.is_slip]
-            raise BadManifest.of(self._complaints.refusing, hint=self._instead, warnings=warnings)
+        if self._diagnostics.errors:
+            warnings = [each for each in self._diagnostics.warnings if not each.is_slip]
+            raise BadManifest.of(self._diagnostics.refusing, hint=self._instead, warnings=warnings)
         if not self._jobs:
             raise BadManifest.of([self._no_job()])
-        return Reading(tuple(self._jobs), self._references.references(), self._complaints.warnings)
+        return Reading(tuple(self._jobs), self._references.references(), self._diagnostics.warnings)
 
     def _add(self, fields: Fields, root: Node, script: str | None) -> None:
         if not isinstance(root.value, dict):
@@ -163,7 +163,7 @@ class _Reader:
             found = kinds.named(kind)
             if _is_served(fields, found):
                 self._add_job(
-                    job_reader.read(root, found, self._complaints, fields.file), fields, root, script
+                    job_reader.read(root, found, self._diagnostics, fields.file), fields, root, script
                 )
             else:
                 self._complain_in_any_version(fields, root, found)
@@ -172,15 +172,15 @@ class _Reader:
 
     def _complain_in_any_version(self, fields: Fields, root: Node, kind: Kind) -> None:
         """Complains of what is wrong with a job whichever version of its kind is meant."""
-        by_version: list[dict[tuple[int, int, str], Complaint]] = []
+        by_version: list[dict[tuple[int, int, str], Diagnostic]] = []
         for version in kind.api_versions:
-            complaints = Complaints()
-            job_reader.read(root, kind, complaints, fields.file, version)
-            found = (*complaints.errors, *complaints.warnings)
+            diagnostics = Diagnostics()
+            job_reader.read(root, kind, diagnostics, fields.file, version)
+            found = (*diagnostics.errors, *diagnostics.warnings)
             by_version.append({(each.line, each.column, each.field): each for each in found})
         for place, each in by_version[0].items():
             if all(place in others for others in by_version):
-                self._complaints.add(each)
+                self._diagnostics.add(each)
 
     def _kind(self, fields: Fields) -> str:
         """Returns a kind that is known, or complains and returns nothing."""
@@ -231,16 +231,16 @@ class _Reader:
         short = short_form.launched(short, launch)
         manifest = short_form.compile(short)
         compiled = field_positions.document_of(manifest, fields.file, root.mark).root
-        complaints = Complaints(fields.file)
-        job = job_reader.read(compiled, kinds.named(short.kind), complaints, fields.file)
-        for each in (*complaints.errors, *complaints.warnings):
-            self._complaints.add(short_form.placed(each, root))
+        diagnostics = Diagnostics(fields.file)
+        job = job_reader.read(compiled, kinds.named(short.kind), diagnostics, fields.file)
+        for each in (*diagnostics.errors, *diagnostics.warnings):
+            self._diagnostics.add(short_form.placed(each, root))
         if job is not None:
             self._jobs.append(ReadJob(job, manifest, fields.file, root.mark.line, short.path, short.module))
 
     def _add_pods(self) -> None:
         """Takes bare Pods for jobs where there is no other; beside a job they are something else."""
-        alone = not self._jobs and not self._complaints.errors
+        alone = not self._jobs and not self._diagnostics.errors
         for fields, root in self._pods:
             if not alone:
                 fields.warn("kind", "a Pod is not a job, so it is left alone")
@@ -248,7 +248,7 @@ class _Reader:
             fields.warn("kind", "a Pod is run as a batch/v1 Job that has it as its template")
             job = bare_pod.as_job(root)
             self._add_job(
-                job_reader.read(job, kinds.OF_PODS, self._complaints, fields.file),
+                job_reader.read(job, kinds.OF_PODS, self._diagnostics, fields.file),
                 fields,
                 job,
                 None,
@@ -260,10 +260,10 @@ class _Reader:
             "kind", "a TrainJob of Trainer v2 is not run here, because its runtime lies in a cluster"
         )
 
-    def _no_job(self) -> Complaint:
+    def _no_job(self) -> Diagnostic:
         found = list(dict.fromkeys(self._seen))[:5]
         text = f"there is no job in it, only: {', '.join(found)}" if found else "there is no job in it"
-        return Complaint(", ".join(self._files), 0, 0, "", text, f"a job is one of {', '.join(KINDS)}")
+        return Diagnostic(", ".join(self._files), 0, 0, "", text, f"a job is one of {', '.join(KINDS)}")
 
 
 def _unpacked(root: Node) -> Iterator[Node]:

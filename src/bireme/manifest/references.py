@@ -9,7 +9,7 @@ from collections.abc import Container
 from msgspec import Struct
 
 from bireme.manifest import known_fields, name_rules
-from bireme.manifest.problems import Fields
+from bireme.manifest.diagnostics import Fields
 from bireme.manifest.text.nodes import quoted
 from bireme.manifest.volumes import object_name
 

@@ -6,7 +6,7 @@ from msgspec import Struct, structs
 
 from bireme.kinds.contract import MOST_REPLICAS, Kind, RoleType, Sentences
 from bireme.manifest import name_rules, pod_templates
-from bireme.manifest.problems import Fields
+from bireme.manifest.diagnostics import Fields
 from bireme.manifest.text.nodes import quoted
 from bireme.model.job import Restart, Role
 from bireme.model.pods import Container, PodSpec
@@ -146,7 +146,7 @@ def _with_port(pod: PodSpec, main: str, kind: Kind) -> PodSpec:
 
 
 def _not_empty(pod: PodSpec, main: str) -> PodSpec:
-    # A pod without containers was complained about; what is checked next may rely on there being one.
+    # A pod without containers was reported; what is checked next may rely on there being one.
     return pod if pod.containers else structs.replace(pod, containers=(Container(main),))
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from bireme import kinds
 from bireme.core.scripts import metric_patterns
 from bireme.manifest import name_rules
-from bireme.manifest.problems import Fields
+from bireme.manifest.diagnostics import Fields
 from bireme.manifest.text.nodes import quoted
 from bireme.model.job import (
     ENVIRONMENT_ANNOTATION,

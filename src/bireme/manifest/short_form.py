@@ -21,7 +21,7 @@ from bireme.core.scripts.interpreters import Launch
 from bireme.errors import BadInput
 from bireme.kinds.contract import MOST_REPLICAS, Kind, ScriptRole
 from bireme.manifest import name_rules, option_amounts, run_policy
-from bireme.manifest.problems import Complaint, Fields
+from bireme.manifest.diagnostics import Diagnostic, Fields
 from bireme.manifest.text.nodes import Node, describe, quoted
 from bireme.model.job import (
     ENVIRONMENT_ANNOTATION,
@@ -113,7 +113,7 @@ class ShortForm(Struct, frozen=True):
 
 
 def read(fields: Fields) -> ShortForm | None:
-    """Reads a document of the short form, or complains."""
+    """Reads a document of the short form, or reports what is wrong with it."""
     script = _script(fields)
     least, workers = _workers(fields)
     short = ShortForm(
@@ -204,14 +204,14 @@ def is_placeholder(image: str) -> bool:
     return any(kind.image == image for kind in kinds.KINDS)
 
 
-def placed(complaint: Complaint, root: Node) -> Complaint:
-    """Moves a complaint about the compiled manifest to the field of the short form that caused it."""
+def placed(diagnostic: Diagnostic, root: Node) -> Diagnostic:
+    """Moves a diagnostic about the compiled manifest to the field of the short form that caused it."""
     entries = root.value if isinstance(root.value, dict) else {}
-    field = next((field for pattern, field in _ORIGINS if pattern.search(complaint.field)), "script")
+    field = next((field for pattern, field in _ORIGINS if pattern.search(diagnostic.field)), "script")
     # What is not written was made from the script.
     node = entries.get(field) or entries.get("script") or root
     named = field if field in entries else "script"
-    return structs.replace(complaint, line=node.mark.line, column=node.mark.column, field=named)
+    return structs.replace(diagnostic, line=node.mark.line, column=node.mark.column, field=named)
 
 
 def _script(fields: Fields) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bireme.manifest import known_fields, name_rules
-from bireme.manifest.problems import Fields
+from bireme.manifest.diagnostics import Fields
 from bireme.manifest.text.nodes import quoted
 from bireme.model.pods import (
     Claim,
@@ -64,7 +64,7 @@ def read_mounts(container: Fields, declared: frozenset[str]) -> tuple[Mount, ...
 def required(fields: Fields, name: str) -> str:
     """Reads a text that must be there and not be empty."""
     text = fields.text(name)
-    # A value of the wrong type has been complained about already.
+    # A value of the wrong type was reported already.
     if not text and (text == "" or fields.node(name) is None):
         fields.error(name, "is missing")
     return text or ""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from bireme import errors
 from bireme.core.machine.retention import Limits
-from bireme.manifest.problems import Complaints
+from bireme.manifest.diagnostics import Diagnostics
 from bireme.model.status import Phase
 from bireme.runs.home import home as home_of
 from bireme.runs.logs.log_reader import LogLine, LogSelection
@@ -226,10 +226,10 @@ class Client:
         options, invocation = self._with_origin(options), self._invocation()
         if len(manifests) == 1 and isinstance(manifests[0], Mapping):
             return submissions.of_manifest(manifests[0], options, invocation, name)
-        complaints = Complaints()
+        diagnostics = Diagnostics()
         texts = [one for one in manifests if not isinstance(one, Mapping)]
-        documents = submissions.documents(texts, stdin, complaints)
-        return submissions.of_documents(documents, options, invocation, name, complaints)
+        documents = submissions.documents(texts, stdin, diagnostics)
+        return submissions.of_documents(documents, options, invocation, name, diagnostics)
 
     def start(self, batch: SubmissionBatch) -> tuple[JobHandle, ...]:
         """Starts every job of a batch or, if one cannot run there, none."""

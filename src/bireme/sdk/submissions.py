@@ -14,7 +14,7 @@ from bireme import errors, kinds
 from bireme.core.scripts import interpreters
 from bireme.core.scripts.interpreters import Launch
 from bireme.manifest import name_rules, read, short_form
-from bireme.manifest.problems import Complaints
+from bireme.manifest.diagnostics import Diagnostics
 from bireme.manifest.read import Reading, ReadJob
 from bireme.manifest.text.nodes import Document
 from bireme.runner.submit import Submission
@@ -99,12 +99,12 @@ def of_script(script: Script, options: RunOptions, invocation: Invocation) -> Su
 def documents(
     manifests: Sequence[str | Path],
     stdin: Callable[[int], bytes] | None = None,
-    complaints: Complaints | None = None,
+    diagnostics: Diagnostics | None = None,
 ) -> list[Document]:
     """Reads files, folders and texts of several lines in the order given.
 
     `-` is standard input, asked for so many bytes. What is wrong with a file is raised, or
-    added to complaints.
+    added to diagnostics.
     """
     from bireme.manifest.text import source  # here, because it imports YAML, and a script needs none
 
@@ -117,7 +117,7 @@ def documents(
         elif isinstance(manifest, str) and "\n" in manifest:
             found += source.read_text(manifest, "<text>")
         else:
-            found += source.read_path(Path(manifest), complaints)
+            found += source.read_path(Path(manifest), diagnostics)
     return found
 
 
@@ -126,14 +126,14 @@ def of_documents(
     options: RunOptions,
     invocation: Invocation,
     name: str = "",
-    complaints: Complaints | None = None,
+    diagnostics: Diagnostics | None = None,
 ) -> SubmissionBatch:
     """Makes the submissions of manifests; a name replaces that of the only job.
 
-    `complaints` are those about files that could not be read.
+    `diagnostics` are those about files that could not be read.
     """
     reading = read.read(
-        documents, lambda file, path: launch_of(_folder(file, invocation.cwd) / path, path), complaints
+        documents, lambda file, path: launch_of(_folder(file, invocation.cwd) / path, path), diagnostics
     )
     batch = _batch(_renamed(reading, name) if name else reading, options, invocation)
     return replace(batch, beside=tuple(_beside(documents)))

@@ -322,10 +322,10 @@ def role_of(text: str, name: str = "worker") -> Role:
 
 
 def refusal(text: str) -> list[str]:
-    """Returns every complaint that a text is refused with, each as its line."""
+    """Returns every diagnostic that a text is refused with, each as its line."""
     with pytest.raises(BadManifest) as caught:
         reading(text)
-    return [str(each) for each in caught.value.complaints]
+    return [str(each) for each in caught.value.diagnostics]
 
 
 def outcome(text: str) -> Reading | BadManifest:

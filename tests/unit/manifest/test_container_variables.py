@@ -19,8 +19,8 @@ def env(*variables: tuple[str, str]) -> str:
 
 
 def circle(*variables: tuple[str, str]) -> str:
-    (complaint,) = refusal(env(*variables))
-    return complaint
+    (diagnostic,) = refusal(env(*variables))
+    return diagnostic
 
 
 def test_values() -> None:
@@ -56,7 +56,7 @@ def test_whole_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "complaint"),
+    ("fields", "diagnostic"),
     [
         ("env: {A: b}", "env: wanted a list, found a mapping"),
         ("env: [{value: b}]", "env[0].name: is missing"),
@@ -83,10 +83,10 @@ def test_whole_objects() -> None:
         ("envFrom: [{configMapRef: {}}]", "envFrom[0].configMapRef.name: is missing"),
     ],
 )
-def test_what_is_refused(fields: str, complaint: str) -> None:
+def test_what_is_refused(fields: str, diagnostic: str) -> None:
     (found,) = refusal(with_container(fields))
 
-    assert complaint in found
+    assert diagnostic in found
 
 
 def test_a_variable_that_is_set_twice_is_warned_about() -> None:
@@ -141,10 +141,10 @@ def test_a_very_long_circle_is_found() -> None:
     variables = [(f"V{index}", f"$(V{(index + 1) % count})") for index in range(count)]
 
     begin = time.perf_counter()
-    (complaint,) = refusal(env(*variables))
+    (diagnostic,) = refusal(env(*variables))
 
-    assert "in a circle: $(V0) -> $(V1) -> $(V2)" in complaint
-    assert len(complaint) < 1000
+    assert "in a circle: $(V0) -> $(V1) -> $(V2)" in diagnostic
+    assert len(diagnostic) < 1000
     assert time.perf_counter() - begin < 10
 
 

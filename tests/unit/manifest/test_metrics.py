@@ -15,9 +15,9 @@ def test_the_short_form_has_a_list_of_them() -> None:
 def test_a_bad_one_is_refused_with_its_place() -> None:
     text = "script: train.py\nmetrics:\n  - loss\n  - '(?P<name>loss'\n"
 
-    (complaint,) = refusal(text)
+    (diagnostic,) = refusal(text)
 
-    assert complaint.startswith(
+    assert diagnostic.startswith(
         'job.yaml:4:5 metrics[1]: pattern "(?P<name>loss": it is no regular expression'
     )
 
@@ -38,7 +38,7 @@ spec:
       template: {spec: {containers: [{name: pytorch, image: a, command: [train]}]}}
 """
 
-    (complaint,) = refusal(text)
+    (diagnostic,) = refusal(text)
 
-    assert complaint.startswith("job.yaml:6:")
-    assert "it has no group (?P<name>...) and (?P<value>...)" in complaint
+    assert diagnostic.startswith("job.yaml:6:")
+    assert "it has no group (?P<name>...) and (?P<value>...)" in diagnostic

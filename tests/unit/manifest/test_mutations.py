@@ -147,7 +147,7 @@ def check(text: str) -> None:
     if isinstance(found, BadManifest):
         assert len(str(found).splitlines()) <= 12
         assert str(found).startswith("job.yaml")
-        assert all(complaint.text for complaint in found.complaints)
+        assert all(diagnostic.text for diagnostic in found.diagnostics)
     else:
         for each in found.jobs:
             assert all(

@@ -22,9 +22,9 @@ CONTAINER = f"{POD}.containers[0]"
 
 
 def refused(fields: str) -> str:
-    """Returns the only complaint about a container with these fields, without its place."""
-    (complaint,) = refusal(with_container(fields))
-    return complaint.split(" ", 1)[1]
+    """Returns the only diagnostic about a container with these fields, without its place."""
+    (diagnostic,) = refusal(with_container(fields))
+    return diagnostic.split(" ", 1)[1]
 
 
 def source_of(volume: str) -> VolumeSource:
@@ -131,7 +131,7 @@ containers:
 
 
 @pytest.mark.parametrize(
-    ("fields", "complaint"),
+    ("fields", "diagnostic"),
     [
         ("command: python train.py", 'command: wanted a list, found the text "python train.py"'),
         ("args: [--lr, 0.1]", "args[1]: wanted a text, found the number 0.1 (put it in quotes)"),
@@ -147,39 +147,41 @@ containers:
         ),
     ],
 )
-def test_a_bad_container(fields: str, complaint: str) -> None:
-    assert refused(fields) == f"{CONTAINER}.{complaint}"
+def test_a_bad_container(fields: str, diagnostic: str) -> None:
+    assert refused(fields) == f"{CONTAINER}.{diagnostic}"
 
 
 def test_containers_need_names_of_their_own() -> None:
-    complaints = refusal(
+    diagnostics = refusal(
         with_pod("containers: [{image: x}, {name: A/b, image: x}, {name: c, image: x}, {name: c, image: x}]")
     )
 
-    assert complaints[0].endswith(f"{CONTAINER}.name: is missing")
-    assert 'containers[1].name: Invalid value: "A/b": a lowercase RFC 1123 label must' in complaints[1]
-    assert complaints[2].endswith('containers[3].name: Duplicate value: "c"')
+    assert diagnostics[0].endswith(f"{CONTAINER}.name: is missing")
+    assert 'containers[1].name: Invalid value: "A/b": a lowercase RFC 1123 label must' in diagnostics[1]
+    assert diagnostics[2].endswith('containers[3].name: Duplicate value: "c"')
 
 
 def test_an_init_container_may_not_have_the_name_of_another() -> None:
-    (complaint,) = refusal(
+    (diagnostic,) = refusal(
         with_pod("initContainers: [{name: jax, image: x}]\ncontainers: [{name: jax, image: x}]")
     )
 
-    assert complaint.endswith(f'{CONTAINER}.name: Duplicate value: "jax"')
+    assert diagnostic.endswith(f'{CONTAINER}.name: Duplicate value: "jax"')
 
 
 def test_grace_is_not_negative() -> None:
-    (complaint,) = refusal(with_pod("containers: [{name: jax, image: x}]\nterminationGracePeriodSeconds: -1"))
+    (diagnostic,) = refusal(
+        with_pod("containers: [{name: jax, image: x}]\nterminationGracePeriodSeconds: -1")
+    )
 
-    assert complaint.endswith("terminationGracePeriodSeconds: must be at least 0, found -1")
+    assert diagnostic.endswith("terminationGracePeriodSeconds: must be at least 0, found -1")
 
 
 # --- Resources --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("resources", "complaint"),
+    ("resources", "diagnostic"),
     [
         (
             "limits: {memory: 4Gb}",
@@ -202,14 +204,14 @@ def test_grace_is_not_negative() -> None:
         ),
     ],
 )
-def test_bad_resources(resources: str, complaint: str) -> None:
-    assert refused(f"resources:\n  {resources}").startswith(f"{CONTAINER}.resources.{complaint}")
+def test_bad_resources(resources: str, diagnostic: str) -> None:
+    assert refused(f"resources:\n  {resources}").startswith(f"{CONTAINER}.resources.{diagnostic}")
 
 
 def test_a_quantity_is_placed_where_it_stands() -> None:
-    (complaint,) = refusal(with_container("resources:\n  limits:\n    cpu: many"))
+    (diagnostic,) = refusal(with_container("resources:\n  limits:\n    cpu: many"))
 
-    assert complaint.startswith("job.yaml:14:22 ")
+    assert diagnostic.startswith("job.yaml:14:22 ")
 
 
 # --- Volumes ----------------------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ def test_volumes(volume: str, source: VolumeSource) -> None:
 
 
 @pytest.mark.parametrize(
-    ("volume", "complaint"),
+    ("volume", "diagnostic"),
     [
         ("x: 1", "volumes[0].x: Required value: must specify a volume type"),
         (
@@ -268,24 +270,24 @@ def test_volumes(volume: str, source: VolumeSource) -> None:
         ("{emptyDir: {}, nfs: {}}", "may not specify more than 1 volume type"),
     ],
 )
-def test_bad_volumes(volume: str, complaint: str) -> None:
+def test_bad_volumes(volume: str, diagnostic: str) -> None:
     text = f"containers: [{{name: jax, image: x}}]\nvolumes:\n- name: v\n  {volume}"
     if volume.startswith("{"):
         text = text.replace("- name: v\n  {", "- {name: v, ")
 
-    assert any(complaint in each for each in refusal(with_pod(text)))
+    assert any(diagnostic in each for each in refusal(with_pod(text)))
 
 
 def test_volumes_need_names_of_their_own() -> None:
-    complaints = refusal(
+    diagnostics = refusal(
         with_pod(
             "containers: [{name: jax, image: x}]\n"
             "volumes: [{name: v, emptyDir: {}}, {name: v, emptyDir: {}}, {emptyDir: {}}]"
         )
     )
 
-    assert complaints[0].endswith('volumes[1].name: Duplicate value: "v"')
-    assert complaints[1].endswith("volumes[2].name: is missing")
+    assert diagnostics[0].endswith('volumes[1].name: Duplicate value: "v"')
+    assert diagnostics[1].endswith("volumes[2].name: is missing")
 
 
 def test_mounts() -> None:
@@ -306,7 +308,7 @@ volumes: [{name: v, emptyDir: {}}]
 
 
 @pytest.mark.parametrize(
-    ("mounts", "complaint"),
+    ("mounts", "diagnostic"),
     [
         ("[{name: w, mountPath: /a}]", 'volumeMounts[0].name: Not found: "w" (the volumes are v)'),
         ("[{name: v}]", "volumeMounts[0].mountPath: is missing"),
@@ -325,7 +327,7 @@ volumes: [{name: v, emptyDir: {}}]
         ),
     ],
 )
-def test_bad_mounts(mounts: str, complaint: str) -> None:
+def test_bad_mounts(mounts: str, diagnostic: str) -> None:
     text = with_pod(
         f"containers:\n- name: jax\n  image: x\n  volumeMounts: {mounts}\n"
         "volumes: [{name: v, emptyDir: {}}]"
@@ -333,7 +335,7 @@ def test_bad_mounts(mounts: str, complaint: str) -> None:
 
     (found,) = refusal(text)
 
-    assert found.endswith(complaint)
+    assert found.endswith(diagnostic)
 
 
 def test_a_mount_without_any_volume_says_where_to_declare_it() -> None:

@@ -88,38 +88,38 @@ def test_a_name_is_required() -> None:
 
 
 def test_a_name_must_be_a_label() -> None:
-    (complaint,) = refusal(JAXJOB.replace("name: mnist", "name: My_Job"))
+    (diagnostic,) = refusal(JAXJOB.replace("name: mnist", "name: My_Job"))
 
-    assert complaint.startswith(
+    assert diagnostic.startswith(
         'job.yaml:3:18 metadata.name: Invalid value: "My_Job": should match: a DNS-1035 label must consist of'
     )
-    assert complaint.endswith("(such as my-job)")
+    assert diagnostic.endswith("(such as my-job)")
 
 
 def test_a_name_that_makes_an_invalid_pod_name_says_which() -> None:
     name = "a" * 55
 
-    (complaint,) = refusal(JAXJOB.replace("name: mnist", f"name: {name}"))
+    (diagnostic,) = refusal(JAXJOB.replace("name: mnist", f"name: {name}"))
 
-    assert f"the pod name {name}-worker-1 would be invalid: it has 64 characters" in complaint
-    assert complaint.endswith("(shorten it by 1)")
+    assert f"the pod name {name}-worker-1 would be invalid: it has 64 characters" in diagnostic
+    assert diagnostic.endswith("(shorten it by 1)")
     assert reading(JAXJOB.replace("name: mnist", f"name: {name[1:]}")).jobs
 
 
 def test_the_longest_pod_name_counts() -> None:
     name = "a" * 53
 
-    (complaint,) = refusal(
+    (diagnostic,) = refusal(
         JAXJOB.replace("name: mnist", f"name: {name}").replace("replicas: 2", "replicas: 5000")
     )
 
-    assert f"{name}-worker-4999 would be invalid" in complaint
+    assert f"{name}-worker-4999 would be invalid" in diagnostic
 
 
 def test_a_namespace_must_be_a_label() -> None:
-    (complaint,) = refusal(JAXJOB.replace("{name: mnist}", "{name: mnist, namespace: ../x}"))
+    (diagnostic,) = refusal(JAXJOB.replace("{name: mnist}", "{name: mnist, namespace: ../x}"))
 
-    assert complaint.startswith(
+    assert diagnostic.startswith(
         'job.yaml:3:36 metadata.namespace: Invalid value: "../x": a lowercase RFC 1123'
     )
 
@@ -152,16 +152,16 @@ def test_an_unknown_role_names_the_supported_ones() -> None:
 
 
 def test_a_role_may_not_be_there_twice() -> None:
-    (complaint,) = refusal(XGBOOSTJOB + "    WORKER: {template: *template}\n")
+    (diagnostic,) = refusal(XGBOOSTJOB + "    WORKER: {template: *template}\n")
 
-    assert 'Duplicate value: "WORKER": Worker is there already' in complaint
+    assert 'Duplicate value: "WORKER": Worker is there already' in diagnostic
 
 
 @pytest.mark.parametrize("number", ["-1", "1.5", '"2"', "100001"])
 def test_a_count_of_replicas_must_be_possible(number: str) -> None:
-    (complaint,) = refusal(JAXJOB.replace("replicas: 2", f"replicas: {number}"))
+    (diagnostic,) = refusal(JAXJOB.replace("replicas: 2", f"replicas: {number}"))
 
-    assert complaint.startswith("job.yaml:7:17 spec.jaxReplicaSpecs[Worker].replicas: ")
+    assert diagnostic.startswith("job.yaml:7:17 spec.jaxReplicaSpecs[Worker].replicas: ")
 
 
 def test_two_chiefs_are_refused() -> None:
@@ -175,16 +175,16 @@ def test_problems_that_a_kind_finds_have_their_place() -> None:
     assert refusal(PYTORCHJOB.replace("    Master:\n", "    master:\n      replicas: 2\n")) == [
         "job.yaml:20:17 spec.pytorchReplicaSpecs[Master].replicas: Forbidden: must be 1 (write `replicas: 1`)"
     ]
-    (complaint,) = refusal(
+    (diagnostic,) = refusal(
         XGBOOSTJOB.replace("    Master:", "    Worker:").replace("    Worker: {rep", "    x: {rep")
     )
-    assert 'Unsupported value: "x"' in complaint
+    assert 'Unsupported value: "x"' in diagnostic
 
 
 def test_a_bad_restart_policy_names_the_choices() -> None:
-    (complaint,) = refusal(PYTORCHJOB.replace("ExitCode", "exitcode"))
+    (diagnostic,) = refusal(PYTORCHJOB.replace("ExitCode", "exitcode"))
 
-    assert complaint.endswith(
+    assert diagnostic.endswith(
         "restartPolicy: must be one of Always, OnFailure, Never, ExitCode, "
         'found "exitcode" (did you mean ExitCode?)'
     )
@@ -195,8 +195,8 @@ def test_a_batch_jobs_restart_policy_is_never_or_on_failure() -> None:
         "job.yaml:14:22 spec.template.spec.restartPolicy: Unsupported value: "
         '"Always": supported values: "OnFailure", "Never"'
     ]
-    (complaint,) = refusal(JOB.replace("      restartPolicy: Never\n", ""))
-    assert 'restartPolicy: Required value: valid values: "OnFailure", "Never"' in complaint
+    (diagnostic,) = refusal(JOB.replace("      restartPolicy: Never\n", ""))
+    assert 'restartPolicy: Required value: valid values: "OnFailure", "Never"' in diagnostic
 
 
 def test_a_role_without_containers_is_refused_in_the_words_of_its_kind() -> None:
@@ -209,8 +209,8 @@ def test_a_role_without_containers_is_refused_in_the_words_of_its_kind() -> None
         "MPIReplicaSpecs is not valid: containers definition expected in Worker"
     ]
     assert "must define at least one container" in refusal(bare.replace("/v1", "/v2beta1"))[0]
-    (complaint,) = refusal("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: null}\n")
-    assert complaint == "job.yaml:4:18 spec.template: is missing"
+    (diagnostic,) = refusal("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: null}\n")
+    assert diagnostic == "job.yaml:4:18 spec.template: is missing"
 
 
 def test_an_image_is_required() -> None:
@@ -227,7 +227,7 @@ def test_an_image_is_required() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "complaint"),
+    ("before", "after", "diagnostic"),
     [
         ("backoffLimit: 4", "backoffLimit: -1", "spec.runPolicy.backoffLimit: must be at least 0, found -1"),
         ("cleanPodPolicy: All", "cleanPodPolicy: Some", "must be one of All, Running, None"),
@@ -264,31 +264,31 @@ def test_an_image_is_required() -> None:
         ),
     ],
 )
-def test_bad_policies_options_and_annotations(before: str, after: str, complaint: str) -> None:
-    assert complaint in refusal(PYTORCHJOB.replace(before, after))[0]
+def test_bad_policies_options_and_annotations(before: str, after: str, diagnostic: str) -> None:
+    assert diagnostic in refusal(PYTORCHJOB.replace(before, after))[0]
 
 
 def test_more_replicas_than_were_ever_tried_are_refused() -> None:
-    (complaint,) = refusal(PYTORCHJOB.replace("replicas: 3", "replicas: 5000"))
+    (diagnostic,) = refusal(PYTORCHJOB.replace("replicas: 3", "replicas: 5000"))
 
-    assert "spec: the job has 5001 replicas; at most 5000 are supported" in complaint
+    assert "spec: the job has 5001 replicas; at most 5000 are supported" in diagnostic
     assert reading(PYTORCHJOB.replace("replicas: 3", "replicas: 4999")).jobs
 
 
 def test_more_completions_than_any_job_has_are_refused() -> None:
-    (complaint,) = refusal(JOB.replace("completions: 4", "completions: 2000000"))
+    (diagnostic,) = refusal(JOB.replace("completions: 4", "completions: 2000000"))
 
-    assert "spec: the job has 2000000 replicas; at most 1000000 are supported" in complaint
+    assert "spec: the job has 2000000 replicas; at most 1000000 are supported" in diagnostic
 
 
 # --- All at once ------------------------------------------------------------------------------------------
 
 
-def test_all_complaints_of_all_documents_come_at_once() -> None:
+def test_all_diagnostics_of_all_documents_come_at_once() -> None:
     first = JAXJOB.replace("replicas: 2", "replicas: -2").replace("name: mnist", "name: A")
     second = "script: train.py\nworkers: 0\nmemory: 1 GB\n"
 
-    places = [complaint.split(" ")[0] for complaint in refusal(f"{first}---\n{second}---\nkind: Foo\n")]
+    places = [diagnostic.split(" ")[0] for diagnostic in refusal(f"{first}---\n{second}---\nkind: Foo\n")]
 
     assert places == ["job.yaml:3:18", "job.yaml:7:17", "job.yaml:14:10", "job.yaml:15:9", "job.yaml:17:7"]
 
@@ -318,7 +318,7 @@ def test_a_message_has_at_most_twelve_lines() -> None:
     with pytest.raises(BadManifest) as caught:
         reading(text)
 
-    assert len(caught.value.complaints) == 50
+    assert len(caught.value.diagnostics) == 50
     assert len(str(caught.value).splitlines()) <= 12
 
 
@@ -355,9 +355,9 @@ def test_a_wrong_api_version_hides_no_other_errors(version: str) -> None:
     if not version:
         text = text.partition("\n")[2]
 
-    complaints = refusal(text.replace("replicas: 2,", "replicas: -2,"))
+    diagnostics = refusal(text.replace("replicas: 2,", "replicas: -2,"))
 
-    assert [one.partition(" ")[2].partition(":")[0] for one in complaints] == [
+    assert [one.partition(" ")[2].partition(":")[0] for one in diagnostics] == [
         "apiVersion",
         "spec.slotsPerWorker",
         "spec.mpiReplicaSpecs[Worker].replicas",
@@ -370,6 +370,6 @@ def test_a_wrong_api_version_makes_no_error_of_what_some_version_allows() -> Non
         "{replicas: 2,", "{replicas: 2, restartPolicy: ExitCode,"
     )
 
-    (complaint,) = refusal(text)
+    (diagnostic,) = refusal(text)
 
-    assert 'apiVersion: Unsupported value: "kubeflow.org/v9"' in complaint
+    assert 'apiVersion: Unsupported value: "kubeflow.org/v9"' in diagnostic

@@ -61,7 +61,7 @@ def test_secrets_hide_their_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "diagnostic"),
     [
         (
             CONFIG_MAP.replace('"0.1"', "0.1"),
@@ -77,15 +77,15 @@ def test_secrets_hide_their_values() -> None:
         (f"{SECRET}---\n{SECRET}", 'metadata: there are two Secrets named "login"'),
     ],
 )
-def test_bad_objects(text: str, complaint: str) -> None:
+def test_bad_objects(text: str, diagnostic: str) -> None:
     (found,) = refusal(f"{text}---\n{JAXJOB}")
 
-    assert found.endswith(complaint)
+    assert found.endswith(diagnostic)
 
 
 @pytest.mark.parametrize("key", ["../x", "a/b", "..", ".", "..data", "/etc/passwd", "a b"])
 def test_a_key_that_is_no_file_name_is_refused(key: str) -> None:
-    (complaint,) = refusal(f"""\
+    (diagnostic,) = refusal(f"""\
 apiVersion: v1
 kind: ConfigMap
 metadata: {{name: settings}}
@@ -93,11 +93,11 @@ data: {{"{key}": "1"}}
 ---
 {JAXJOB}""")
 
-    assert f'data[{key}]: Invalid value: "{key}": a valid config key must consist of' in complaint
+    assert f'data[{key}]: Invalid value: "{key}": a valid config key must consist of' in diagnostic
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "PersistentVolumeClaim"])
 def test_an_object_whose_name_is_a_path_is_refused(kind: str) -> None:
-    (complaint,) = refusal(f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: ../x}}\n---\n{JAXJOB}")
+    (diagnostic,) = refusal(f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: ../x}}\n---\n{JAXJOB}")
 
-    assert 'metadata.name: Invalid value: "../x": a lowercase RFC 1123 subdomain' in complaint
+    assert 'metadata.name: Invalid value: "../x": a lowercase RFC 1123 subdomain' in diagnostic

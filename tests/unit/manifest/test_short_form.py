@@ -138,7 +138,7 @@ def test_a_job_is_named_after_its_script(script: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "diagnostic"),
     [
         ("script:\n", "job.yaml:1:8 script: is missing (write `script: train.py`)"),
         ("script: ''\n", "job.yaml:1:9 script: is missing (write `script: train.py`)"),
@@ -174,10 +174,10 @@ def test_a_job_is_named_after_its_script(script: str, name: str) -> None:
         (f"name: {'a' * 60}\n", f'job.yaml:2:7 name: Invalid value: "{"a" * 57}'),
     ],
 )
-def test_what_is_refused_has_its_place_in_the_short_file(text: str, complaint: str) -> None:
+def test_what_is_refused_has_its_place_in_the_short_file(text: str, diagnostic: str) -> None:
     (found,) = refusal(text if text.startswith("script") else f"script: train.py\n{text}")
 
-    assert found.startswith(complaint)
+    assert found.startswith(diagnostic)
 
 
 def test_unknown_fields_are_warned_about() -> None:
@@ -249,7 +249,7 @@ def test_checkpoints_in_a_claim_are_mounted_into_every_replica() -> None:
 
 @pytest.mark.parametrize("given", ["pvc://", "pvc:///runs", "pvc://Work"])
 def test_a_claim_without_a_name_is_refused(given: str) -> None:
-    (complaint,) = refusal(f"script: train.py\ncheckpoints: {given}\n")
+    (diagnostic,) = refusal(f"script: train.py\ncheckpoints: {given}\n")
 
-    assert ":2:14 checkpoints: " in complaint
-    assert "pvc://my-claim/some/folder" in complaint
+    assert ":2:14 checkpoints: " in diagnostic
+    assert "pvc://my-claim/some/folder" in diagnostic

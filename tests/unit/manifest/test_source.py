@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bireme.errors import BadManifest
 from bireme.manifest.text.source import Document, Mark, Node, read_path, read_text
-from tests.unit.manifest.texts import MANIFEST, complaint, plain
+from tests.unit.manifest.texts import MANIFEST, diagnostic, plain
 
 
 def at(document: Document, *keys: str | int) -> Node:
@@ -151,7 +151,7 @@ def test_an_anchor_holds_the_value_given_last() -> None:
 
 
 def test_anchors_end_with_their_document() -> None:
-    assert "no anchor &x before it" in complaint("a: &x 1\n---\nb: *x\n")
+    assert "no anchor &x before it" in diagnostic("a: &x 1\n---\nb: *x\n")
 
 
 def test_own_keys_win_over_merged_ones_and_the_first_merged_over_later_ones() -> None:
@@ -209,7 +209,7 @@ def test_yaml_may_begin_with_a_bracket() -> None:
     ],
 )
 def test_bad_json_is_told_where_and_what(text: str, sentence: str) -> None:
-    assert complaint(text).startswith(sentence)
+    assert diagnostic(text).startswith(sentence)
 
 
 json_values = st.recursive(
@@ -255,7 +255,7 @@ def test_faults_of_all_files_of_a_folder_come_at_once(tmp_path: Path) -> None:
     with pytest.raises(BadManifest) as caught:
         read_path(tmp_path)
 
-    assert [Path(each.file).name for each in caught.value.complaints] == ["a.yaml", "b.yaml"]
+    assert [Path(each.file).name for each in caught.value.diagnostics] == ["a.yaml", "b.yaml"]
 
 
 @pytest.mark.parametrize(

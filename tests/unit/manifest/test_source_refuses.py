@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bireme.errors import BadManifest
 from bireme.manifest.text.source import MOST_BYTES, Document, read_text
-from tests.unit.manifest.texts import MANIFEST, complaint, plain
+from tests.unit.manifest.texts import MANIFEST, diagnostic, plain
 
 # --- What is refused --------------------------------------------------------------------------------------
 
@@ -77,11 +77,11 @@ from tests.unit.manifest.texts import MANIFEST, complaint, plain
     ],
 )
 def test_bad_text_is_told_where_and_what(text: bytes | str, sentence: str) -> None:
-    assert complaint(text).startswith(sentence)
+    assert diagnostic(text).startswith(sentence)
 
 
 def test_all_faults_of_a_file_come_at_once() -> None:
-    message = complaint("a: 1\na: 2\n3: x\nb: !mine x\nc: @x\n")
+    message = diagnostic("a: 1\na: 2\n3: x\nb: !mine x\nc: @x\n")
 
     assert [line.split(":")[1] for line in message.splitlines()] == ["2", "3", "4", "5"]
 
@@ -90,7 +90,7 @@ def test_faults_carry_their_place_and_field_as_values() -> None:
     with pytest.raises(BadManifest) as caught:
         read_text("spec:\n  Worker: {x: 1, x: 2}\n", "job.yaml")
 
-    (found,) = caught.value.complaints
+    (found,) = caught.value.diagnostics
     assert (found.file, found.line, found.column, found.field) == ("job.yaml", 2, 18, "spec[Worker].x")
 
 
@@ -131,7 +131,7 @@ TOO_MANY = "there are more than 100,000 values"
 def test_a_hostile_text_is_refused_quickly(text: bytes | str, sentence: str) -> None:
     start = time.process_time()
 
-    message = complaint(text)
+    message = diagnostic(text)
 
     assert sentence in message
     assert len(message) < 3000
@@ -159,7 +159,7 @@ def check_anything(content: bytes | str) -> None:
         refused = error
 
     assert time.process_time() - start < 1.0
-    assert bool(documents) != bool(refused and refused.complaints)
+    assert bool(documents) != bool(refused and refused.diagnostics)
     assert refused is None or len(str(refused).splitlines()) <= 12
     # What was read can be written: no half characters, no infinite numbers.
     json.dumps(

@@ -64,10 +64,10 @@ def test_the_whole_manifest_stands_in_the_message() -> None:
     assert len(str(error).splitlines()) <= 12
 
 
-def test_other_complaints_come_with_it() -> None:
+def test_other_diagnostics_come_with_it() -> None:
     error = answer(f"{JAXJOB.replace('replicas: 2', 'replicas: -1')}---\n{TRAINJOB}")
 
-    assert len(error.complaints) == 2
+    assert len(error.diagnostics) == 2
     assert "kind: PyTorchJob" in str(error)
 
 

@@ -46,7 +46,7 @@ def plain(text: bytes | str) -> list[Any]:  # Any: JSON has no better type
     return [document.root.plain() for document in read_text(text)]
 
 
-def complaint(text: bytes | str) -> str:
+def diagnostic(text: bytes | str) -> str:
     """Returns the whole message that a text is refused with."""
     with pytest.raises(BadManifest) as caught:
         read_text(text, "job.yaml")

@@ -10,4 +10,4 @@ from tests.unit.operator.bad_jobs import BAD, Bad
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_a_bad_job_is_refused_by_check(bad: Bad) -> None:
-    assert any(bad.checked in complaint for complaint in refusal(bad.manifest))
+    assert any(bad.checked in diagnostic for diagnostic in refusal(bad.manifest))

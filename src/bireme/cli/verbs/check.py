@@ -83,18 +83,18 @@ def _looked(
 
 
 def _errors(error: errors.BiremeError) -> Iterator[CheckError]:
-    complaints = error.complaints if isinstance(error, errors.BadManifest) else ()
-    for complaint in complaints:
+    diagnostics = error.diagnostics if isinstance(error, errors.BadManifest) else ()
+    for diagnostic in diagnostics:
         yield CheckError(
             code=error.code,
-            text=complaint.text,
-            hint=complaint.hint,
-            file=complaint.file,
-            line=complaint.line,
-            column=complaint.column,
-            field=complaint.field,
+            text=diagnostic.text,
+            hint=diagnostic.hint,
+            file=diagnostic.file,
+            line=diagnostic.line,
+            column=diagnostic.column,
+            field=diagnostic.field,
         )
-    if not complaints:
+    if not diagnostics:
         yield CheckError(code=error.code, text=error.what, hint=error.hint)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bireme.errors import BadManifest
-from bireme.manifest.problems import Complaint
+from bireme.manifest.diagnostics import Diagnostic
 from bireme.manifest.text.nodes import Document, Mark, Node, field_path
 
 MOST_LEVELS = 100
@@ -72,4 +72,4 @@ def _node(value: object, mark: Mark, file: str, path: str, level: int) -> Node:
 
 
 def _refuse(file: str, mark: Mark, path: str, text: str) -> None:
-    raise BadManifest.of([Complaint(file, mark.line, mark.column, path, text)])
+    raise BadManifest.of([Diagnostic(file, mark.line, mark.column, path, text)])

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from bireme.core.scripts.interpreters import ENDINGS
 from bireme.errors import BadManifest
-from bireme.manifest.problems import Complaint, Complaints
+from bireme.manifest.diagnostics import Diagnostic, Diagnostics
 from bireme.manifest.text import json_reader, yaml_reader
 from bireme.manifest.text.nodes import Document, Mark, Node
 from bireme.manifest.text.tree_builder import Builder
@@ -32,13 +32,13 @@ _BYTE_ORDER_MARK = "\ufeff"
 _WHOLE_FILE = Mark(0, 0)
 
 
-def read_path(path: Path, complaints: Complaints | None = None) -> list[Document]:
+def read_path(path: Path, diagnostics: Diagnostics | None = None) -> list[Document]:
     """Reads a file, or every manifest of a folder by name; subfolders and hidden files are left alone.
 
-    What cannot be read is refused, or, where complaints are gathered, added to them.
+    What cannot be read is refused, or, where diagnostics are gathered, added to them.
     """
     documents: list[Document] = []
-    problems = complaints or Complaints()
+    problems = diagnostics or Diagnostics()
     try:
         files = _files(path)
     except BadManifest as error:
@@ -50,15 +50,15 @@ def read_path(path: Path, complaints: Complaints | None = None) -> list[Document
             documents += read_text(content, str(file))
         except BadManifest as error:
             _noted(error, problems)
-    if complaints is None:
+    if diagnostics is None:
         problems.raise_if_any()
     return documents
 
 
-def _noted(error: BadManifest, complaints: Complaints) -> list[Path]:
-    for each in error.complaints:
-        if isinstance(each, Complaint):
-            complaints.add(each)
+def _noted(error: BadManifest, diagnostics: Diagnostics) -> list[Path]:
+    for each in error.diagnostics:
+        if isinstance(each, Diagnostic):
+            diagnostics.add(each)
     return []
 
 
@@ -77,7 +77,7 @@ def read_text(text: bytes | str, file: str = "<stdin>") -> list[Document]:
 
 
 def _refuse_program(file: Path, content: bytes) -> None:
-    """Refuses what is meant to be run: complaints about its YAML would help nobody."""
+    """Refuses what is meant to be run: diagnostics about its YAML would help nobody."""
     if file.suffix.lower() in _SUFFIXES:
         return
     if content.startswith(b"#!") or b"\0" in content or file.suffix in ENDINGS:
@@ -171,4 +171,4 @@ def _mark(text: str, offset: int) -> Mark:
 
 
 def _refuse(file: str, text: str, hint: str = "", mark: Mark = _WHOLE_FILE) -> NoReturn:
-    raise BadManifest.of([Complaint(file, mark.line, mark.column, "", text, hint)])
+    raise BadManifest.of([Diagnostic(file, mark.line, mark.column, "", text, hint)])

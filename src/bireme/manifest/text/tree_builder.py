@@ -9,14 +9,14 @@ from typing import NoReturn
 from msgspec import Struct
 
 from bireme.errors import BadManifest
-from bireme.manifest.problems import Complaint
+from bireme.manifest.diagnostics import Diagnostic
 from bireme.manifest.text.nodes import Document, Mark, Node, describe, field_path, quoted, quotes_hint
 from bireme.manifest.text.yaml_scalars import MERGE_KEY, Scalar
 
 MOST_LEVELS = 100
 MOST_NODES = 100_000
 MOST_DOCUMENTS = 1_000
-MOST_COMPLAINTS = 100
+MOST_SHOWN = 100
 _LONGEST_PATH = 80
 
 # Half of a surrogate pair cannot be written anywhere, and no process takes a NUL in an argument.
@@ -33,7 +33,7 @@ class Builder:
     def __init__(self, file: str) -> None:
         self._file = file
         self._documents: list[Document] = []
-        self._complaints: list[Complaint] = []
+        self._diagnostics: list[Diagnostic] = []
         self._begun = 0
         self._nodes = 0
         self._frames: list[_Frame] = []
@@ -56,8 +56,8 @@ class Builder:
 
     def documents(self) -> list[Document]:
         """Returns the documents, or raises BadManifest with everything that was noted."""
-        if self._complaints:
-            raise BadManifest.of(self._complaints)
+        if self._diagnostics:
+            raise BadManifest.of(self._diagnostics)
         return self._documents
 
     def open(self, container: dict[str, Node] | list[Node], mark: Mark, anchor: str | None = None) -> None:
@@ -81,9 +81,9 @@ class Builder:
         """Adds a text, number, boolean or null."""
         self._count(1, mark)
         if isinstance(value, float) and not math.isfinite(value):
-            self.complain(mark, f"{value} is not a number that a manifest can hold")
+            self.error(mark, f"{value} is not a number that a manifest can hold")
         if isinstance(value, str) and (unusable := _UNUSABLE.search(value)):
-            self.complain(mark, f"the text holds U+{ord(unusable[0]):04X}, which is not a character")
+            self.error(mark, f"the text holds U+{ord(unusable[0]):04X}, which is not a character")
         self._finished(_Part(Node(value, mark, self._frames[-1].key_mark), size=1, levels=0), anchor)
 
     def merge_key(self, mark: Mark) -> None:
@@ -106,15 +106,15 @@ class Builder:
         self._check_levels(part.levels, mark)
         self._place(_Part(Node(part.node.value, mark, self._frames[-1].key_mark), part.size, part.levels))
 
-    def complain(self, mark: Mark, text: str, hint: str = "") -> None:
+    def error(self, mark: Mark, text: str, hint: str = "") -> None:
         """Notes a fault and goes on."""
-        if len(self._complaints) >= MOST_COMPLAINTS:
+        if len(self._diagnostics) >= MOST_SHOWN:
             self.refuse(mark, text, hint)
-        self._complaints.append(self._complaint(mark, text, hint))
+        self._diagnostics.append(self._diagnostic(mark, text, hint))
 
     def refuse(self, mark: Mark, text: str, hint: str = "") -> NoReturn:
         """Raises BadManifest with this fault and every one noted before."""
-        raise BadManifest.of([*self._complaints, self._complaint(mark, text, hint)])
+        raise BadManifest.of([*self._diagnostics, self._diagnostic(mark, text, hint)])
 
     def _finished(self, part: _Part, anchor: str | None) -> None:
         if anchor is not None:
@@ -136,13 +136,13 @@ class Builder:
         assert isinstance(frame.node.value, dict)
         frame.key_mark = node.mark
         if not isinstance(node.value, str):
-            self.complain(node.mark, f"a key must be a text, found {describe(node)}", _key_hint(node))
+            self.error(node.mark, f"a key must be a text, found {describe(node)}", _key_hint(node))
             return
         frame.key = node.value
         if first := frame.node.value.get(node.value):
             mark = first.key_mark or first.mark
             text = f"the key {quoted(node.value)} is here a second time"
-            self.complain(node.mark, f"{text}; the first is at line {mark.line}, column {mark.column}")
+            self.error(node.mark, f"{text}; the first is at line {mark.line}, column {mark.column}")
             frame.key = None
 
     def _take_value(self, frame: _Frame, node: Node) -> None:
@@ -158,7 +158,7 @@ class Builder:
             if isinstance(each.value, dict):
                 frame.merged.append(each.value)
             else:
-                self.complain(each.mark, f"{MERGE_KEY} takes over mappings, found {describe(each)}")
+                self.error(each.mark, f"{MERGE_KEY} takes over mappings, found {describe(each)}")
 
     def _count(self, more: int, mark: Mark) -> None:
         self._nodes += more
@@ -169,7 +169,7 @@ class Builder:
         if len(self._frames) - 1 + more > MOST_LEVELS:
             self.refuse(mark, f"the nesting is deeper than {MOST_LEVELS} levels")
 
-    def _complaint(self, mark: Mark, text: str, hint: str) -> Complaint:
+    def _diagnostic(self, mark: Mark, text: str, hint: str) -> Diagnostic:
         path = ""
         for frame in self._frames[1:]:
             if isinstance(frame.node.value, list):
@@ -178,7 +178,7 @@ class Builder:
                 path = field_path(path, frame.key)
         # The outermost levels tell where it is; the hundred levels of a bomb tell nothing more.
         path = path if len(path) <= _LONGEST_PATH else path[:_LONGEST_PATH] + "..."
-        return Complaint(self._file, mark.line, mark.column, path, text, hint)
+        return Diagnostic(self._file, mark.line, mark.column, path, text, hint)
 
 
 class _Part(Struct, frozen=True, gc=False):

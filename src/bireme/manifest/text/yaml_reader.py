@@ -1,4 +1,4 @@
-"""How is YAML text taken apart, and what does its parser's complaint mean in plain words?"""
+"""How is YAML text taken apart, and what does its parser's diagnostic mean in plain words?"""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def _tagged(name: str, text: str, mark: Mark, builder: Builder) -> yaml_scalars.
     value = yaml_scalars.resolve(text)
     types = _TYPES.get(name)
     if types is None:
-        _complain_about_tag(name, mark, builder)
+        _report_tag(name, mark, builder)
     elif type(value) not in types:
-        builder.complain(mark, f"{quoted(text)} does not fit its tag !!{name}")
+        builder.error(mark, f"{quoted(text)} does not fit its tag !!{name}")
     return value
 
 
@@ -126,13 +126,13 @@ def _open(
 ) -> None:
     name = (event.tag or own_tag).removeprefix(_STANDARD_TAG)
     if name not in (own_tag, "!"):
-        _complain_about_tag(name, mark, builder)
+        _report_tag(name, mark, builder)
     builder.open(container, mark, event.anchor)
 
 
-def _complain_about_tag(name: str, mark: Mark, builder: Builder) -> None:
+def _report_tag(name: str, mark: Mark, builder: Builder) -> None:
     shown = name if name.startswith("!") else f"!!{name}"
-    builder.complain(mark, f"the tag {quoted(shown)} is not known", "leave it out")
+    builder.error(mark, f"the tag {quoted(shown)} is not known", "leave it out")
 
 
 def _line(text: str, index: int) -> str:

@@ -7,68 +7,68 @@ import time
 import pytest
 
 from bireme.errors import BadManifest
-from bireme.manifest.problems import Complaint, Complaints, Fields
+from bireme.manifest.diagnostics import Diagnostic, Diagnostics, Fields
 from bireme.manifest.text.source import Mark, Node, read_text
 
 POLICIES = ("Always", "OnFailure", "Never")
 
 
 class Reader:
-    """A document under a cursor, with what was complained about."""
+    """A document under a cursor, with what was reported."""
 
     def __init__(self, text: str, path: str = "") -> None:
-        self.complaints = Complaints()
+        self.diagnostics = Diagnostics()
         (document,) = read_text(text, "job.yaml")
-        self.fields = Fields(self.complaints, document.file, document.root, path)
+        self.fields = Fields(self.diagnostics, document.file, document.root, path)
 
     @property
     def errors(self) -> list[str]:
-        return [str(each) for each in self.complaints.errors]
+        return [str(each) for each in self.diagnostics.errors]
 
     @property
     def warnings(self) -> list[str]:
-        return [str(each) for each in self.complaints.warnings]
+        return [str(each) for each in self.diagnostics.warnings]
 
 
-# --- Complaints -------------------------------------------------------------------------------------------
+# --- Diagnostics -------------------------------------------------------------------------------------------
 
 
-def test_a_complaint_reads_file_line_column_field_text_hint() -> None:
-    complaint = Complaint("job.yaml", 7, 3, "spec.replicas", "must be at least 0, found -1", "write 0")
+def test_a_diagnostic_reads_file_line_column_field_text_hint() -> None:
+    diagnostic = Diagnostic("job.yaml", 7, 3, "spec.replicas", "must be at least 0, found -1", "write 0")
 
-    assert str(complaint) == "job.yaml:7:3 spec.replicas: must be at least 0, found -1 (write 0)"
-
-
-def test_a_complaint_about_a_whole_file_has_no_line() -> None:
-    assert str(Complaint("job.yaml", 0, 0, "", "the file is empty")) == "job.yaml: the file is empty"
+    assert str(diagnostic) == "job.yaml:7:3 spec.replicas: must be at least 0, found -1 (write 0)"
 
 
-def test_a_complaint_stays_on_one_line_and_cannot_speak_to_the_terminal() -> None:
-    complaint = Complaint("job.yaml", 1, 1, "a\nb", "found \x1b[2J\x9b", "ü is fine")
+def test_a_diagnostic_about_a_whole_file_has_no_line() -> None:
+    assert str(Diagnostic("job.yaml", 0, 0, "", "the file is empty")) == "job.yaml: the file is empty"
 
-    assert str(complaint) == "job.yaml:1:1 a\\u000ab: found \\u001b[2J\\u009b (ü is fine)"
+
+def test_a_diagnostic_stays_on_one_line_and_cannot_speak_to_the_terminal() -> None:
+    diagnostic = Diagnostic("job.yaml", 1, 1, "a\nb", "found \x1b[2J\x9b", "ü is fine")
+
+    assert str(diagnostic) == "job.yaml:1:1 a\\u000ab: found \\u001b[2J\\u009b (ü is fine)"
 
 
 def test_nothing_is_raised_without_errors() -> None:
-    complaints = Complaints("job.yaml")
-    complaints.warn(Mark(1, 1), "spec", "is odd")
+    diagnostics = Diagnostics("job.yaml")
+    diagnostics.warn(Mark(1, 1), "spec", "is odd")
 
-    complaints.raise_if_any()
+    diagnostics.raise_if_any()
 
-    assert [str(each) for each in complaints.warnings] == ["job.yaml:1:1 spec: is odd"]
-    assert complaints.warnings[0].warning
+    assert [str(each) for each in diagnostics.warnings] == ["job.yaml:1:1 spec: is odd"]
+    assert diagnostics.warnings[0].warning
 
 
 def test_all_errors_are_raised_together_file_by_file_from_top_to_bottom() -> None:
-    complaints = Complaints("b.yaml")
-    complaints.error(Node(1, Mark(9, 1)), "late", "x")
-    complaints.error(Mark(2, 5), "early", "x")
-    complaints.error(Mark(1, 1), "other", "x", file="a.yaml")
-    complaints.error(None, "", "whole")
-    complaints.warn(Mark(1, 1), "warned", "x")
+    diagnostics = Diagnostics("b.yaml")
+    diagnostics.error(Node(1, Mark(9, 1)), "late", "x")
+    diagnostics.error(Mark(2, 5), "early", "x")
+    diagnostics.error(Mark(1, 1), "other", "x", file="a.yaml")
+    diagnostics.error(None, "", "whole")
+    diagnostics.warn(Mark(1, 1), "warned", "x")
 
     with pytest.raises(BadManifest) as caught:
-        complaints.raise_if_any()
+        diagnostics.raise_if_any()
 
     assert str(caught.value).splitlines() == [
         "b.yaml: whole",
@@ -79,23 +79,23 @@ def test_all_errors_are_raised_together_file_by_file_from_top_to_bottom() -> Non
 
 
 def test_only_ten_errors_are_shown_but_all_are_carried() -> None:
-    complaints = Complaints("job.yaml")
+    diagnostics = Diagnostics("job.yaml")
     for line in range(1, 31):
-        complaints.error(Mark(line, 1), "", "x")
+        diagnostics.error(Mark(line, 1), "", "x")
 
     with pytest.raises(BadManifest) as caught:
-        complaints.raise_if_any()
+        diagnostics.raise_if_any()
 
     assert str(caught.value).splitlines()[-1] == "and 20 more"
-    assert len(caught.value.complaints) == 30
+    assert len(caught.value.diagnostics) == 30
 
 
-def test_the_same_complaint_is_made_once() -> None:
-    complaints = Complaints("job.yaml")
+def test_the_same_diagnostic_is_made_once() -> None:
+    diagnostics = Diagnostics("job.yaml")
     for _ in range(3):
-        complaints.error(Mark(1, 1), "spec", "x")
+        diagnostics.error(Mark(1, 1), "spec", "x")
 
-    assert len(complaints.errors) == 1
+    assert len(diagnostics.errors) == 1
 
 
 # --- Reading fields ---------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_long_values_are_cut_in_messages() -> None:
     assert len(reader.errors[0]) < 150
 
 
-def test_a_reader_may_complain_about_a_field_that_is_absent() -> None:
+def test_a_reader_may_report_a_field_that_is_absent() -> None:
     reader = Reader("spec:\n  a: 1\n")
     spec = reader.fields.mapping("spec")
     assert spec is not None
@@ -360,4 +360,4 @@ def test_very_many_unknown_fields_take_no_time() -> None:
     reader.fields.done()
 
     assert time.process_time() - start < 2.0  # a quarter; more only on a slow machine
-    assert len(reader.complaints.warnings) == 40_000
+    assert len(reader.diagnostics.warnings) == 40_000

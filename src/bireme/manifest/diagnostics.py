@@ -1,4 +1,4 @@
-"""What is wrong with a manifest: complaints with their place, gathered so that all come at once."""
+"""Collects what is wrong with a manifest, with its place, and reads fields by name and type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Integer = TypeVar("_Integer", int, None)
 _Boolean = TypeVar("_Boolean", bool, None)
 
 
-class Complaint(Struct, frozen=True):
+class Diagnostic(Struct, frozen=True):
     """One thing that is wrong; line 0 means the file as a whole."""
 
     file: str
@@ -44,50 +44,50 @@ class Complaint(Struct, frozen=True):
         return _printable(f"{named}: {self.text}{hint}")
 
 
-class Complaints:
-    """Gathers complaints, so that the user hears them all in one run."""
+class Diagnostics:
+    """Gathers diagnostics, so that the user hears them all in one run."""
 
     def __init__(self, file: str = "") -> None:
         self._file = file
         # Keys of a dict: in order, and what is found twice is said once.
-        self._found: dict[Complaint, None] = {}
+        self._found: dict[Diagnostic, None] = {}
 
     def error(
         self, at: Node | Mark | None, field: str, text: str, hint: str = "", *, file: str | None = None
     ) -> None:
         """Notes an error at a node or mark; at none, it concerns the file as a whole."""
-        self.add(_complaint(self._file if file is None else file, at, field, text, hint))
+        self.add(_diagnostic(self._file if file is None else file, at, field, text, hint))
 
     def warn(
         self, at: Node | Mark | None, field: str, text: str, hint: str = "", *, file: str | None = None
     ) -> None:
         """Notes something odd that does not stop the job."""
-        complaint = _complaint(self._file if file is None else file, at, field, text, hint)
-        self.add(structs.replace(complaint, warning=True))
+        diagnostic = _diagnostic(self._file if file is None else file, at, field, text, hint)
+        self.add(structs.replace(diagnostic, warning=True))
 
-    def add(self, complaint: Complaint) -> None:
-        """Notes a complaint that was made elsewhere."""
-        self._found[complaint] = None
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Notes a diagnostic that was made elsewhere."""
+        self._found[diagnostic] = None
 
     @property
-    def errors(self) -> tuple[Complaint, ...]:
+    def errors(self) -> tuple[Diagnostic, ...]:
         """The errors, file by file and from top to bottom."""
         return tuple(each for each in self._in_order() if not each.warning)
 
     @property
-    def warnings(self) -> tuple[Complaint, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         """The warnings, file by file and from top to bottom."""
         return tuple(each for each in self._in_order() if each.warning)
 
     @property
-    def refusing(self) -> tuple[Complaint, ...]:
+    def refusing(self) -> tuple[Diagnostic, ...]:
         """The errors with the slips among them, which may well be why something is missing."""
         found = [each for each in self._in_order() if not each.warning or each.is_slip]
         return tuple(structs.replace(each, warning=False) for each in found)
 
     @property
     def are_many(self) -> bool:
-        """True once there are more complaints than anyone reads."""
+        """True once there are more diagnostics than anyone reads."""
         return len(self._found) >= _MANY
 
     def raise_if_any(self) -> None:
@@ -95,7 +95,7 @@ class Complaints:
         if errors := self.errors:
             raise BadManifest.of(errors)
 
-    def _in_order(self) -> list[Complaint]:
+    def _in_order(self) -> list[Diagnostic]:
         files: dict[str, int] = {}
         for each in self._found:
             files.setdefault(each.file, len(files))
@@ -105,22 +105,22 @@ class Complaints:
 class Fields:
     """Reads the fields of one mapping by name and type, and remembers which names it was asked for.
 
-    Null counts as absent, as in Kubernetes. A value of the wrong type is complained about and read as
-    absent, so that the reader goes on and all complaints come at once. After the last field, `done` warns
+    Null counts as absent, as in Kubernetes. A value of the wrong type is reported and read as
+    absent, so that reading continues and all diagnostics come together. After the last field, `done` warns
     about those that nobody asked for.
     """
 
-    def __init__(self, complaints: Complaints, file: str, node: Node, path: str = "") -> None:
+    def __init__(self, diagnostics: Diagnostics, file: str, node: Node, path: str = "") -> None:
         self.file = file
         self.path = path
         self.here = node
-        self._complaints = complaints
+        self._diagnostics = diagnostics
         self._known: dict[str, None] = {}
         self._entries: dict[str, Node] = {}
         if isinstance(node.value, dict):
             self._entries = node.value
         else:
-            complaints.error(node, path, f"wanted a mapping, found {describe(node)}", file=file)
+            diagnostics.error(node, path, f"wanted a mapping, found {describe(node)}", file=file)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -207,12 +207,12 @@ class Fields:
         node = self.node(name)
         if node is None:
             return None
-        fields = Fields(self._complaints, self.file, node, self._path(name))
+        fields = Fields(self._diagnostics, self.file, node, self._path(name))
         return fields if isinstance(node.value, dict) else None
 
     def items(self, name: str) -> list[Fields]:
         """Returns a cursor over each mapping of a list; none if the field is absent."""
-        found = [Fields(self._complaints, self.file, node, path) for path, node in self._list(name)]
+        found = [Fields(self._diagnostics, self.file, node, path) for path, node in self._list(name)]
         return [each for each in found if isinstance(each.here.value, dict)]
 
     def texts(self, name: str) -> tuple[str, ...] | None:
@@ -224,12 +224,12 @@ class Fields:
         return tuple(each for each in found if each is not None)
 
     def good_texts(self, name: str, wrong: Callable[[str], str]) -> tuple[str, ...]:
-        """Returns the texts of a list that nothing is wrong with; the others are complained about."""
+        """Returns the texts of a list that nothing is wrong with; the others are reported."""
         good: list[str] = []
         for path, node in self._list(name):
             text = self._as_text(node, path)
             if text is not None and (what := wrong(text)):
-                self._complaints.error(node, path, what, file=self.file)
+                self._diagnostics.error(node, path, what, file=self.file)
             elif text is not None:
                 good.append(text)
         return tuple(good)
@@ -279,12 +279,12 @@ class Fields:
 
     def error(self, name: str, text: str, hint: str = "") -> None:
         """Notes an error at a field, or at the mapping itself if the field is absent or the name empty."""
-        self._complaints.error(self._value_mark(name), self._path(name), text, hint, file=self.file)
+        self._diagnostics.error(self._value_mark(name), self._path(name), text, hint, file=self.file)
 
     def warn(self, name: str, text: str, hint: str = "") -> None:
         """Notes a warning at a field's key, with the same exceptions."""
         node = self._entries.get(name, self.here)
-        self._complaints.warn(node.key_mark or node.mark, self._path(name), text, hint, file=self.file)
+        self._diagnostics.warn(node.key_mark or node.mark, self._path(name), text, hint, file=self.file)
 
     def _value_mark(self, name: str) -> Mark:
         node = self._entries.get(name)
@@ -306,12 +306,12 @@ class Fields:
         if isinstance(node.value, str):
             return node.value
         text = _placeholder(node) or f"wanted a text, found {describe(node)}"
-        self._complaints.error(node, path, text, quotes_hint(node), file=self.file)
+        self._diagnostics.error(node, path, text, quotes_hint(node), file=self.file)
         return None
 
     def _nearest(self, name: str, known: Iterable[str]) -> str:
         # The comparison is slow enough that a manifest full of unknown names must not get it for each.
-        if self._complaints.are_many:
+        if self._diagnostics.are_many:
             return ""
         by_small = {each.lower(): each for each in known}
         import difflib  # here, because it is hardly ever needed
@@ -320,9 +320,9 @@ class Fields:
         return by_small[matches[0]] if matches else ""
 
 
-def _complaint(file: str, at: Node | Mark | None, field: str, text: str, hint: str) -> Complaint:
+def _diagnostic(file: str, at: Node | Mark | None, field: str, text: str, hint: str) -> Diagnostic:
     mark = at.mark if isinstance(at, Node) else at or Mark(line=0, column=0)
-    return Complaint(file, mark.line, mark.column, field, text, hint)
+    return Diagnostic(file, mark.line, mark.column, field, text, hint)
 
 
 def _placeholder(node: Node) -> str:
@@ -334,7 +334,7 @@ def _placeholder(node: Node) -> str:
 
 
 def _printable(text: str) -> str:
-    """Keeps a complaint on one line, and a terminal safe from what a manifest holds."""
+    """Keeps a diagnostic on one line, and a terminal safe from what a manifest holds."""
     return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
 
 
