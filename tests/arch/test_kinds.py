@@ -10,7 +10,7 @@ from pathlib import Path
 from bireme import kinds
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "bireme"
-SHARED = {"contract", "labels"}
+SHARED = {"contract", "kubeflow_labels"}
 """The modules of `kinds` that others may import: they are about no kind in particular."""
 WORKER = "Worker"
 """The role that nearly all kinds have; no kind is meant by it."""

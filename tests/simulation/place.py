@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bireme.engine.step import Conflict, Stored
-from bireme.model.decisions import Abandon, Action, Admit, Decision, File, Release, Start, Stop
+from bireme.model.decisions import Abandon, Action, Admit, Decision, Release, SharedFile, Start, Stop
 from bireme.model.job import Job, RestartScope
 from bireme.model.replicas import (
     Address,
@@ -132,7 +132,7 @@ class Place:
         self.seen = Observation(tuple(self.view.values()), self.admission, faults)
         return self.seen
 
-    async def publish(self, key: str, files: tuple[File, ...]) -> None:
+    async def publish(self, key: str, files: tuple[SharedFile, ...]) -> None:
         self._moment()
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> bool:

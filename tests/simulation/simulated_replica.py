@@ -8,7 +8,7 @@ from random import Random
 from msgspec.structs import replace
 
 from bireme.core.replicas import kubelet
-from bireme.core.replicas.kubelet import ContainerState, InPlace
+from bireme.core.replicas.kubelet import ContainerHistory, InPlace
 from bireme.model.decisions import Start
 from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
 from tests.simulation.clock import Clock
@@ -37,7 +37,7 @@ class Body:
         self.uid, self.node = uid, node
         self.name, self.role, self.index, self.attempt = start.replica, start.role, start.index, start.attempt
         self.start = start
-        self.states: dict[str, ContainerState] = {}
+        self.states: dict[str, ContainerHistory] = {}
         self.phase = ReplicaPhase.PENDING
         self.ready = False
         self.restarts = 0
@@ -133,7 +133,7 @@ class Kubelet:
         now = self._clock.now
         life = kubelet.decide(body.start.pod, body.policy, body.start.main, body.states, now)
         for name in life.start:
-            body.states[name] = kubelet.started(body.states.get(name, ContainerState()), now)
+            body.states[name] = kubelet.started(body.states.get(name, ContainerHistory()), now)
             self._run(body, name)
         for name in life.stop:
             body.states[name] = kubelet.ended(body.states[name], 143, now)

@@ -17,8 +17,8 @@ from bireme.model.job import (
     RestartScope,
     Role,
     RunPolicy,
-    member_name,
     replica_ids,
+    replica_name,
 )
 from bireme.model.pods import Container, EnvVar, FieldRef, PodSpec, Resources
 from bireme.model.replicas import Address, Addresses
@@ -113,7 +113,7 @@ def container(
 
 def member(of: Job, role_name: str, index: int = 0) -> ReplicaId:
     """A replica that the job declares, or would after scaling up."""
-    return ReplicaId(member_name(of, declared(of, role_name), index), role_name, index)
+    return ReplicaId(replica_name(of, declared(of, role_name), index), role_name, index)
 
 
 def declared(of: Job, role_name: str) -> Role:

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from bireme.core.replicas import slow_start
 from bireme.core.restarts import backoff
-from bireme.model.status import Refusal, Retry, Status
+from bireme.model.status import RefusedStart, Retry, Status
 
-Wait = TypeVar("Wait", Retry, Refusal)
+Wait = TypeVar("Wait", Retry, RefusedStart)
 
 SLACK = 60.0
 """Seconds by which the clocks of two operators, or of a machine and its time server, may differ."""

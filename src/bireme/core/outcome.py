@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.kinds.contract import Tally
 from bireme.model.decisions import Event, EventType
-from bireme.model.job import Job, Role, member_name, replica_ids
+from bireme.model.job import Job, Role, replica_ids, replica_name
 from bireme.model.replicas import Observation, Replica, ReplicaPhase, printable
 from bireme.model.status import Counts, Status
 
@@ -71,4 +71,4 @@ def _is_active(replica: Replica) -> bool:
 def _names(job: Job) -> Iterator[tuple[Role, set[str]]]:
     """The names of each role's replicas."""
     for role in job.roles:
-        yield role, {member_name(job, role, index) for index in range(role.replicas)}
+        yield role, {replica_name(job, role, index) for index in range(role.replicas)}

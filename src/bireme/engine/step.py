@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from bireme.core import recording, validation
 from bireme.core.reconcile import reconcile
-from bireme.model.decisions import Action, Decision, File
+from bireme.model.decisions import Action, Decision, SharedFile
 from bireme.model.job import Job
 from bireme.model.replicas import Observation
 from bireme.model.stored import Stored as Stored
@@ -44,7 +44,7 @@ class Backend(Protocol):
     async def see(self, key: str, stored: Stored) -> Observation:
         """Look at everything that belongs to the job; never on a view older than our own last write."""
 
-    async def publish(self, key: str, files: tuple[File, ...]) -> None:
+    async def publish(self, key: str, files: tuple[SharedFile, ...]) -> None:
         """Keep the files that the replicas share as they should be."""
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> bool:

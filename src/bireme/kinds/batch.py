@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from bireme.kinds import contract
-from bireme.kinds.contract import Kind, Problem, Raw, ReplicaContext, RoleType, Tally, Verdict
+from bireme.kinds.contract import Kind, ManifestProblem, Raw, ReplicaContext, RoleType, Tally, Verdict
 from bireme.model.job import Job, Naming, ReplicaId, Restart, Role, replica_ids
 from bireme.model.pods import EnvVar
 
@@ -20,21 +20,21 @@ class CompletionMode(StrEnum):
     INDEXED = "Indexed"
 
 
-class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
+class BatchOptions(Struct, frozen=True, rename="camel", omit_defaults=True):
     parallelism: int | None = None
     completions: int | None = None
     completion_mode: CompletionMode = CompletionMode.NON_INDEXED
 
 
-def options(job: Job) -> Options:
-    return contract.options_of(job, Options)
+def options(job: Job) -> BatchOptions:
+    return contract.options_of(job, BatchOptions)
 
 
 class BatchJob(Kind):
     name = "Job"
     api_versions = ("batch/v1",)
     specs = ""
-    Options = Options
+    Options = BatchOptions
     independent = True
     native = True
     subdomain_names = True
@@ -62,13 +62,13 @@ class BatchJob(Kind):
             options=structs.replace(chosen, parallelism=parallelism, completions=completions),
         )
 
-    def validate(self, job: Job) -> Iterator[Problem]:
+    def validate(self, job: Job) -> Iterator[ManifestProblem]:
         chosen = options(job)
         for name, number in (("parallelism", chosen.parallelism), ("completions", chosen.completions)):
             if number is not None and number < 0:
                 yield contract.too_small(f"spec.{name}", number)
         if chosen.completion_mode is CompletionMode.INDEXED and chosen.completions is None:
-            yield Problem(
+            yield ManifestProblem(
                 "spec.completions",
                 "Required value: when completion mode is Indexed",
                 "write how many indexes there are, such as `completions: 4`",

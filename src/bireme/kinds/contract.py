@@ -13,10 +13,10 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
-from bireme.kinds import labels
-from bireme.kinds.labels import JOB_ROLE, LEADER, REPLICA_INDEX, REPLICA_TYPE
-from bireme.model.decisions import File
-from bireme.model.job import Job, Naming, ReplicaId, Restart, Role, member_name, replica_ids
+from bireme.kinds import kubeflow_labels
+from bireme.kinds.kubeflow_labels import JOB_ROLE, LEADER, REPLICA_INDEX, REPLICA_TYPE
+from bireme.model.decisions import SharedFile
+from bireme.model.job import Job, Naming, ReplicaId, Restart, Role, replica_ids, replica_name
 from bireme.model.pods import EnvVar
 from bireme.model.replicas import Addresses
 from bireme.model.status import Counts
@@ -52,13 +52,13 @@ class ReplicaContext(Struct, frozen=True):
 
     def host(self, role: Role, index: int = 0) -> str:
         """The host of a replica of the same attempt, as its peers reach it."""
-        return self.addresses.host(member_name(self.job, role, index))
+        return self.addresses.host(replica_name(self.job, role, index))
 
     def port(self, role: Role, port: tuple[str, int], index: int = 0) -> int:
         """The number behind a replica's port, given the port's name and usual number."""
         name, usual = port
         declared = role.container.ports.get(name, usual)
-        return self.addresses.port(member_name(self.job, role, index), name, declared)
+        return self.addresses.port(replica_name(self.job, role, index), name, declared)
 
 
 class Tally(Struct, frozen=True):
@@ -99,7 +99,7 @@ class Injects(StrEnum):
     EVERY = "every"
 
 
-class Problem(Struct, frozen=True):
+class ManifestProblem(Struct, frozen=True):
     """A reason to refuse a job: where in the manifest, what, and how to mend it."""
 
     field: str
@@ -254,7 +254,7 @@ class Kind:
     spec_rules: ClassVar[tuple[CelRule, ...]] = ()
     """What an API server checks of several fields of a spec (`self`)."""
     rights: ClassVar[tuple[Right, ...]] = ()
-    job_label: ClassVar[str] = labels.JOB_NAME
+    job_label: ClassVar[str] = kubeflow_labels.JOB_NAME
     """The label of a pod that names its job."""
 
     @property
@@ -282,7 +282,7 @@ class Kind:
         """Fill what the manifest left open beyond the defaults that all kinds share."""
         return job
 
-    def validate(self, job: Job) -> Iterable[Problem]:
+    def validate(self, job: Job) -> Iterable[ManifestProblem]:
         """Say everything that is wrong with a job of this kind."""
         return ()
 
@@ -319,7 +319,7 @@ class Kind:
         """The replicas that should exist now, given those that already succeeded."""
         return tuple(replica_ids(job))
 
-    def files(self, job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[File, ...]:
+    def files(self, job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[SharedFile, ...]:
         """The files that the replicas share, given the replicas that are ready."""
         return ()
 
@@ -391,7 +391,7 @@ class Kind:
 
     def job_labels(self, job: Job) -> dict[str, str]:
         """What all pods and services of a job have in common, and those of no other job."""
-        return {labels.OPERATOR_NAME: self.operator, labels.JOB_NAME: job.name}
+        return {kubeflow_labels.OPERATOR_NAME: self.operator, kubeflow_labels.JOB_NAME: job.name}
 
     def shares_service(self, job: Job) -> bool:
         """Whether all replicas share one service, called like the job, instead of having one each."""
@@ -426,7 +426,7 @@ def master_and_workers(workers: int) -> tuple[ScriptRole, ...]:
 def first_of(job: Job, *roles: str) -> str:
     """The first replica of the first of these roles that the job has; an empty text where it has none."""
     found = (job.role(name) for name in roles)
-    return next((member_name(job, role, 0) for role in found if role is not None and role.replicas), "")
+    return next((replica_name(job, role, 0) for role in found if role is not None and role.replicas), "")
 
 
 # --- The sentences of the contract. Which form a kind uses is part of the contract too. -------------------
@@ -466,13 +466,13 @@ def decided(job: Job, tally: Tally, *, complete: bool, active: bool, qualified: 
     return running(job, qualified=qualified) if active else Undecided()
 
 
-def unsupported(field: str, value: str, supported: Iterable[str], hint: str = "") -> Problem:
+def unsupported(field: str, value: str, supported: Iterable[str], hint: str = "") -> ManifestProblem:
     listed = ", ".join(f'"{word}"' for word in supported)
-    return Problem(field, f'Unsupported value: "{value}": supported values: {listed}', hint)
+    return ManifestProblem(field, f'Unsupported value: "{value}": supported values: {listed}', hint)
 
 
-def too_small(field: str, value: int, least: int = 0) -> Problem:
-    return Problem(field, f"Invalid value: {value}: must be greater than or equal to {least}")
+def too_small(field: str, value: int, least: int = 0) -> ManifestProblem:
+    return ManifestProblem(field, f"Invalid value: {value}: must be greater than or equal to {least}")
 
 
 # --- CEL ------------------------------------------------------------------------------------------------

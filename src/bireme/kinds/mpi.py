@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from bireme.kinds import contract, labels, mpi_launch, mpi_spec
+from bireme.kinds import contract, kubeflow_labels, mpi_launch, mpi_spec
 from bireme.kinds.contract import (
     CelRule,
     Gang,
     Injects,
     Kind,
-    Problem,
+    ManifestProblem,
     RemoteStart,
     ReplicaContext,
     Right,
@@ -25,7 +25,7 @@ from bireme.kinds.contract import (
     Verdict,
 )
 from bireme.kinds.mpi_spec import V1, V1ALPHA2, V2BETA1, options
-from bireme.model.decisions import File
+from bireme.model.decisions import SharedFile
 from bireme.model.job import CleanPods, Job, Naming, Restart, RestartScope, Role, RunPolicy
 from bireme.model.pods import EnvVar
 from bireme.model.replicas import Addresses
@@ -52,7 +52,7 @@ class MPIJob(Kind):
     api_versions = (V2BETA1, V1, V1ALPHA2)
     specs = "mpiReplicaSpecs"
     injects = Injects.MAIN
-    Options = mpi_spec.Options
+    Options = mpi_spec.MPIOptions
     annotations = (mpi_spec.AGENT_ANNOTATION,)
     role_rules = (
         contract.must_exist("Launcher", "its command is the one that calls mpirun"),
@@ -159,7 +159,7 @@ class MPIJob(Kind):
             options=filled,
         )
 
-    def validate(self, job: Job) -> Iterator[Problem]:
+    def validate(self, job: Job) -> Iterator[ManifestProblem]:
         yield from _wrong_launcher(job)
         yield from _wrong_worker(job)
         yield from _wrong_options(job)
@@ -167,7 +167,7 @@ class MPIJob(Kind):
     def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
         return mpi_launch.wire(place)
 
-    def files(self, job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[File, ...]:
+    def files(self, job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[SharedFile, ...]:
         return mpi_launch.files(job, ready, addresses)
 
     def outcome(self, job: Job, tally: Tally) -> Verdict:
@@ -205,20 +205,22 @@ class MPIJob(Kind):
 
     def job_labels(self, job: Job) -> dict[str, str]:
         operator = OPERATOR_V2BETA1 if job.api_version == V2BETA1 else self.operator
-        return {labels.OPERATOR_NAME: operator, labels.JOB_NAME: job.name}
+        return {kubeflow_labels.OPERATOR_NAME: operator, kubeflow_labels.JOB_NAME: job.name}
 
     def pod_labels(self, job: Job, role: Role, index: int) -> dict[str, str]:
         match job.api_version:
             case mpi_spec.V2BETA1:
                 # The index counts all pods in which ranks run, so a launcher that trains is the first.
                 trains = mpi_spec.launcher_trains(job)
-                own = {labels.JOB_ROLE: role.name}
+                own = {kubeflow_labels.JOB_ROLE: role.name}
                 if role.name == "launcher":
-                    return self.job_labels(job) | own | ({labels.REPLICA_INDEX: "0"} if trains else {})
-                return self.job_labels(job) | own | {labels.REPLICA_INDEX: str(index + trains)}
+                    return (
+                        self.job_labels(job) | own | ({kubeflow_labels.REPLICA_INDEX: "0"} if trains else {})
+                    )
+                return self.job_labels(job) | own | {kubeflow_labels.REPLICA_INDEX: str(index + trains)}
             case mpi_spec.V1ALPHA2:
-                old = {labels.GROUP_NAME: contract.GROUP, labels.MPI_JOB_NAME: job.name}
-                return old | {labels.MPI_ROLE_TYPE: role.name} | self.job_labels(job)
+                old = {kubeflow_labels.GROUP_NAME: contract.GROUP, kubeflow_labels.MPI_JOB_NAME: job.name}
+                return old | {kubeflow_labels.MPI_ROLE_TYPE: role.name} | self.job_labels(job)
             case _:
                 return super().pod_labels(job, role, index)
 
@@ -252,7 +254,7 @@ class MPIJob(Kind):
         return self.is_placeholder(job, worker) if job.api_version == V2BETA1 else not main.command
 
 
-def _complete(job: Job, chosen: mpi_spec.Options, role: Role) -> Role:
+def _complete(job: Job, chosen: mpi_spec.MPIOptions, role: Role) -> Role:
     if role.name == "launcher":
         return structs.replace(role, restart=_launcher_restart(job, role.restart))
     named = any(container.name == chosen.main_container for container in role.pod.containers)
@@ -276,7 +278,7 @@ def _launcher_restart(job: Job, written: Restart) -> Restart:
     return written
 
 
-def _policy(job: Job, chosen: mpi_spec.Options) -> RunPolicy:
+def _policy(job: Job, chosen: mpi_spec.MPIOptions) -> RunPolicy:
     """The run policy with what older versions write outside it; what is written within it wins."""
     policy = job.policy
     # Not to clean up is also what an absent word means, so it cannot win.
@@ -290,7 +292,7 @@ def _policy(job: Job, chosen: mpi_spec.Options) -> RunPolicy:
     )
 
 
-def _wrong_launcher(job: Job) -> Iterator[Problem]:
+def _wrong_launcher(job: Job) -> Iterator[ManifestProblem]:
     launcher = job.role("launcher")
     is_v1 = job.api_version == V1
     if launcher is None:
@@ -300,17 +302,17 @@ def _wrong_launcher(job: Job) -> Iterator[Problem]:
             if is_v1
             else "Required value: must have Launcher replica spec"
         )
-        yield Problem(field, text, "add a Launcher: its command is the one that calls mpirun")
+        yield ManifestProblem(field, text, "add a Launcher: its command is the one that calls mpirun")
     elif launcher.replicas != 1:
         text = (
             f"{_INVALID}: There must be only 1 launcher replica"
             if is_v1
             else f"Invalid value: {launcher.replicas}: must be 1"
         )
-        yield Problem(f"spec.{MPIJob.specs}[Launcher].replicas", text, "write `replicas: 1`")
+        yield ManifestProblem(f"spec.{MPIJob.specs}[Launcher].replicas", text, "write `replicas: 1`")
 
 
-def _wrong_worker(job: Job) -> Iterator[Problem]:
+def _wrong_worker(job: Job) -> Iterator[ManifestProblem]:
     worker = job.role("worker")
     if worker is None:
         return
@@ -322,7 +324,7 @@ def _wrong_worker(job: Job) -> Iterator[Problem]:
         yield contract.unsupported("spec.mainContainer", main, names)
 
 
-def _wrong_options(job: Job) -> Iterator[Problem]:
+def _wrong_options(job: Job) -> Iterator[ManifestProblem]:
     allowed = (Restart.NEVER, Restart.ON_FAILURE)
     for role in job.roles if job.api_version == V2BETA1 else ():
         if role.restart not in (*allowed, Restart.RECREATE):

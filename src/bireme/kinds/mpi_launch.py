@@ -19,8 +19,8 @@ from bireme.kinds.mpi_spec import (
     uses_agent,
     workers,
 )
-from bireme.model.decisions import File
-from bireme.model.job import Job, member_name
+from bireme.model.decisions import SharedFile
+from bireme.model.job import Job, replica_name
 from bireme.model.pods import EnvVar
 from bireme.model.replicas import Addresses
 
@@ -68,11 +68,11 @@ def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
     )
 
 
-def files(job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[File, ...]:
+def files(job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[SharedFile, ...]:
     """The hostfile names every worker; the discovery script only those that are ready."""
     launcher, worker = job.role("launcher"), job.role("worker")
-    own = [member_name(job, launcher, 0)] if launcher and launcher_trains(job) else []
-    names = [member_name(job, worker, index) for index in range(worker.replicas)] if worker else []
+    own = [replica_name(job, launcher, 0)] if launcher and launcher_trains(job) else []
+    names = [replica_name(job, worker, index) for index in range(worker.replicas)] if worker else []
     slots = options(job).slots
     # Open MPI's form is the only one that horovodrun reads, the other is the only one that Hydra reads.
     form = " slots={}" if options(job).implementation is Implementation.OPEN_MPI else ":{}"
@@ -80,12 +80,12 @@ def files(job: Job, ready: frozenset[str], addresses: Addresses) -> tuple[File, 
     found = own + sorted(ready.intersection(names))
     echoes = [f"echo {_host(job, name, addresses)}:{slots}" for name in found]
     shared = (
-        File(HOSTFILE, _lines(listed)),
-        File(DISCOVERY, _lines(["#!/bin/sh", *echoes]), mode=0o555),
+        SharedFile(HOSTFILE, _lines(listed)),
+        SharedFile(DISCOVERY, _lines(["#!/bin/sh", *echoes]), mode=0o555),
     )
     if not addresses.book or options(job).implementation is not Implementation.OPEN_MPI:
         return shared
-    return (*shared, File(ONE_HOST, _lines([f"localhost slots={slots * len(listed)}"])))
+    return (*shared, SharedFile(ONE_HOST, _lines([f"localhost slots={slots * len(listed)}"])))
 
 
 def _host(job: Job, name: str, addresses: Addresses) -> str:

@@ -37,7 +37,7 @@ class Distribution(StrEnum):
     MPICH = "MPICH"
 
 
-class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
+class MPIOptions(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The fields of all three versions together."""
 
     slots_per_worker: int | None = None
@@ -66,8 +66,8 @@ class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
         return Implementation.INTEL if intel else Implementation(self.mpi_distribution or "OpenMPI")
 
 
-def options(job: Job) -> Options:
-    return contract.options_of(job, Options)
+def options(job: Job) -> MPIOptions:
+    return contract.options_of(job, MPIOptions)
 
 
 def workers(job: Job) -> int:

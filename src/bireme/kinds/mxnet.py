@@ -13,7 +13,7 @@ from bireme.kinds.contract import (
     CelRule,
     Failed,
     Kind,
-    Problem,
+    ManifestProblem,
     Raw,
     ReplicaContext,
     RoleType,
@@ -36,7 +36,7 @@ class JobMode(StrEnum):
     TUNE = "MXTune"
 
 
-class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
+class MXOptions(Struct, frozen=True, rename="camel", omit_defaults=True):
     job_mode: JobMode | None = None
 
 
@@ -45,7 +45,7 @@ class MXJob(Kind):
     specs = "mxReplicaSpecs"
     container = "mxnet"
     port = ("mxjob-port", 9091)
-    Options = Options
+    Options = MXOptions
     helpers = frozenset(("scheduler", "server", "tunertracker", "tunerserver"))
     image = "mxnet/python"
     role_rules = (
@@ -70,13 +70,15 @@ class MXJob(Kind):
     def script_options(self, workers: int) -> Raw:
         return {"jobMode": str(JobMode.TRAIN)}
 
-    def validate(self, job: Job) -> Iterator[Problem]:
+    def validate(self, job: Job) -> Iterator[ManifestProblem]:
         scheduler = job.role("scheduler")
         if scheduler is not None and scheduler.replicas > 1:
             field = f"spec.{self.specs}[Scheduler].replicas"
-            yield Problem(field, f"Forbidden: {_MANY_SCHEDULERS}", "write `replicas: 1`")
-        if contract.options_of(job, Options).job_mode is None:
-            yield Problem("spec.jobMode", "Required value: MXTrain or MXTune", "write `jobMode: MXTrain`")
+            yield ManifestProblem(field, f"Forbidden: {_MANY_SCHEDULERS}", "write `replicas: 1`")
+        if contract.options_of(job, MXOptions).job_mode is None:
+            yield ManifestProblem(
+                "spec.jobMode", "Required value: MXTrain or MXTune", "write `jobMode: MXTrain`"
+            )
 
     def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
         job = place.job

@@ -10,15 +10,15 @@ from bireme.model.job import Job, Restart, Role
 from bireme.model.pods import EnvVar, FieldRef
 
 
-class ElasticPolicy(Struct, frozen=True, rename="camel", omit_defaults=True):
+class PaddleElasticPolicy(Struct, frozen=True, rename="camel", omit_defaults=True):
     min_replicas: int | None = None
     max_replicas: int | None = None
     max_restarts: int | None = None
     metrics: tuple[dict[str, object], ...] = ()
 
 
-class Options(Struct, frozen=True, rename="camel", omit_defaults=True):
-    elastic_policy: ElasticPolicy | None = None
+class PaddleOptions(Struct, frozen=True, rename="camel", omit_defaults=True):
+    elastic_policy: PaddleElasticPolicy | None = None
 
 
 class PaddleJob(Kind):
@@ -26,7 +26,7 @@ class PaddleJob(Kind):
     specs = "paddleReplicaSpecs"
     container = "paddle"
     port = ("master", 36543)
-    Options = Options
+    Options = PaddleOptions
     scalable = True
     image = "paddlepaddle/paddle"
 
@@ -34,7 +34,7 @@ class PaddleJob(Kind):
         return RoleType("Master", restart=Restart.ON_FAILURE), RoleType("Worker", restart=Restart.ON_FAILURE)
 
     def defaults(self, job: Job) -> Job:
-        elastic = contract.options_of(job, Options).elastic_policy
+        elastic = contract.options_of(job, PaddleOptions).elastic_policy
         if elastic is None:
             return job
         worker = job.role("worker")
@@ -44,7 +44,7 @@ class PaddleJob(Kind):
             min_replicas=elastic.min_replicas or elastic.max_replicas or workers,
             max_replicas=elastic.max_replicas or elastic.min_replicas or workers,
         )
-        return structs.replace(job, options=Options(elastic_policy=bounded))
+        return structs.replace(job, options=PaddleOptions(elastic_policy=bounded))
 
     def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
         return (

@@ -11,7 +11,7 @@ from bireme.kinds.contract import (
     Autoscaling,
     CelRule,
     Kind,
-    Problem,
+    ManifestProblem,
     Raw,
     ReplicaContext,
     Right,
@@ -29,7 +29,7 @@ class RdzvConf(Struct, frozen=True):
     value: str
 
 
-class ElasticPolicy(Struct, frozen=True, rename="camel"):
+class PyTorchElasticPolicy(Struct, frozen=True, rename="camel"):
     min_replicas: int | None = None
     max_replicas: int | None = None
     rdzv_backend: str | None = None
@@ -43,13 +43,13 @@ class ElasticPolicy(Struct, frozen=True, rename="camel"):
     metrics: tuple[dict[str, object], ...] = ()
 
 
-class Options(Struct, frozen=True, rename="camel"):
+class PyTorchOptions(Struct, frozen=True, rename="camel"):
     nproc_per_node: str | None = None
-    elastic_policy: ElasticPolicy | None = None
+    elastic_policy: PyTorchElasticPolicy | None = None
 
 
-def options(job: Job) -> Options:
-    return contract.options_of(job, Options)
+def options(job: Job) -> PyTorchOptions:
+    return contract.options_of(job, PyTorchOptions)
 
 
 class PyTorchJob(Kind):
@@ -57,7 +57,7 @@ class PyTorchJob(Kind):
     specs = "pytorchReplicaSpecs"
     container = "pytorch"
     port = ("pytorchjob-port", 23456)
-    Options = Options
+    Options = PyTorchOptions
     scalable = True
     torchrun = True
     image = "pytorch/pytorch"
@@ -102,16 +102,16 @@ class PyTorchJob(Kind):
             elastic = structs.replace(elastic, min_replicas=least, max_replicas=most)
         said = elastic is not None and elastic.nproc_per_node is not None
         nproc = chosen.nproc_per_node or (None if said else "auto")
-        return structs.replace(job, options=Options(nproc_per_node=nproc, elastic_policy=elastic))
+        return structs.replace(job, options=PyTorchOptions(nproc_per_node=nproc, elastic_policy=elastic))
 
-    def validate(self, job: Job) -> Iterator[Problem]:
+    def validate(self, job: Job) -> Iterator[ManifestProblem]:
         master, worker = job.role("master"), job.role("worker")
         if master is not None and master.replicas != 1:
-            yield Problem(
+            yield ManifestProblem(
                 f"spec.{self.specs}[Master].replicas", "Forbidden: must be 1", "write `replicas: 1`"
             )
         if worker is not None and worker.replicas < 1:
-            yield Problem(
+            yield ManifestProblem(
                 f"spec.{self.specs}[Worker].replicas",
                 "Forbidden: must be at least 1",
                 "write `replicas: 1` or leave the Worker out",
@@ -121,11 +121,11 @@ class PyTorchJob(Kind):
         if elastic is None:
             return
         if worker is None:
-            yield Problem(
+            yield ManifestProblem(
                 f"spec.{self.specs}[Worker]", "Required value: must be configured if elastic policy is used"
             )
         if elastic.nproc_per_node is not None and chosen.nproc_per_node is not None:
-            yield Problem(
+            yield ManifestProblem(
                 "spec.elasticPolicy.nProcPerNode", "Forbidden: must not be used with spec.nprocPerNode"
             )
 

@@ -14,14 +14,14 @@ from bireme.kinds.contract import (
     Failed,
     Injects,
     Kind,
-    Problem,
+    ManifestProblem,
     ReplicaContext,
     RoleType,
     Tally,
     Undecided,
     Verdict,
 )
-from bireme.model.job import Job, Role, member_name
+from bireme.model.job import Job, Role, replica_name
 from bireme.model.pods import EnvVar
 
 ALL_WORKERS = "AllWorkers"
@@ -29,13 +29,13 @@ _SUCCESS_POLICIES = ("", "Default", ALL_WORKERS)
 _CLUSTER = "cluster"
 
 
-class Options(Struct, frozen=True, rename="camel"):
+class TFOptions(Struct, frozen=True, rename="camel"):
     success_policy: str = ""
     enable_dynamic_worker: bool = False
 
 
-def options(job: Job) -> Options:
-    return contract.options_of(job, Options)
+def options(job: Job) -> TFOptions:
+    return contract.options_of(job, TFOptions)
 
 
 class TFJob(Kind):
@@ -44,7 +44,7 @@ class TFJob(Kind):
     container = "tensorflow"
     port = ("tfjob-port", 2222)
     injects = Injects.MAIN
-    Options = Options
+    Options = TFOptions
     helpers = frozenset(("ps", "evaluator"))
     image = "tensorflow/tensorflow"
     choices = MappingProxyType({"successPolicy": _SUCCESS_POLICIES})
@@ -61,17 +61,17 @@ class TFJob(Kind):
         # In the order in which a job's failures are looked for.
         return tuple(RoleType(key) for key in ("Chief", "Evaluator", "Master", "PS", "Worker"))
 
-    def validate(self, job: Job) -> Iterator[Problem]:
+    def validate(self, job: Job) -> Iterator[ManifestProblem]:
         chiefs = [role for role in job.roles if _is_chief(role)]
         if len(chiefs) > 1:
-            yield Problem(
+            yield ManifestProblem(
                 f"spec.{self.specs}",
                 "Forbidden: must not have more than 1 Chief or Master role",
                 "keep one of Chief and Master",
             )
         for role in chiefs:
             if role.replicas != 1:
-                yield Problem(
+                yield ManifestProblem(
                     f"spec.{self.specs}[{role.type}].replicas",
                     "Forbidden: must be 1",
                     f"write `replicas: 1`; those that only train are workers, not a {role.type}",
@@ -124,7 +124,7 @@ def _is_complete(job: Job, deciding: tuple[Role, ...], tally: Tally) -> bool:
     first = deciding[0]
     if first.name != "worker" or options(job).success_policy == ALL_WORKERS:
         return False
-    return member_name(job, first, 0) in tally.done
+    return replica_name(job, first, 0) in tally.done
 
 
 def _survives(job: Job, role: Role, tally: Tally) -> bool:
@@ -170,7 +170,7 @@ def _addresses(place: ReplicaContext, role: Role) -> list[str]:
 
 
 def _address(place: ReplicaContext, role: Role, index: int) -> str:
-    name = member_name(place.job, role, index)
+    name = replica_name(place.job, role, index)
     host = place.addresses.host(name, dns=place.addresses.qualified(name, place.job.namespace))
     return f"{host}:{place.port(role, TFJob.port, index)}"
 

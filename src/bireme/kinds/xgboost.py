@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bireme.kinds import contract
-from bireme.kinds.contract import Kind, Problem, ReplicaContext, RoleType, ScriptRole, Tally, Verdict
+from bireme.kinds.contract import Kind, ManifestProblem, ReplicaContext, RoleType, ScriptRole, Tally, Verdict
 from bireme.model.job import Job, Role
 from bireme.model.pods import EnvVar
 
@@ -28,16 +28,16 @@ class XGBoostJob(Kind):
     def script_roles(self, workers: int) -> tuple[ScriptRole, ...]:
         return contract.master_and_workers(workers)
 
-    def validate(self, job: Job) -> Iterator[Problem]:
+    def validate(self, job: Job) -> Iterator[ManifestProblem]:
         master = job.role("master")
         if master is None:
-            yield Problem(
+            yield ManifestProblem(
                 f"spec.{self.specs}[Master]",
                 "Required value: must be present",
                 "add a Master: it serves the tracker, and its end is the job's",
             )
         elif master.replicas != 1:
-            yield Problem(
+            yield ManifestProblem(
                 f"spec.{self.specs}[Master].replicas", "Forbidden: must be 1", "write `replicas: 1`"
             )
 

@@ -12,7 +12,7 @@ from bireme.manifest.diagnostics import Diagnostics, Fields
 from bireme.manifest.run_policy import Wishes
 from bireme.manifest.text import field_positions
 from bireme.manifest.text.nodes import Node, quoted
-from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, Role, member_name
+from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, Role, replica_name
 
 
 class Metadata(Struct, frozen=True):
@@ -156,4 +156,4 @@ def _check_replicas(document: Fields, job: Job, metadata: Metadata, most: int) -
 
 
 def _longest(job: Job, role: Role) -> str:
-    return member_name(job, role, role.replicas - 1)
+    return replica_name(job, role, role.replicas - 1)

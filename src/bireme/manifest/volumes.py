@@ -8,7 +8,6 @@ from bireme.manifest import known_fields, name_rules
 from bireme.manifest.diagnostics import Fields
 from bireme.manifest.text.nodes import quoted
 from bireme.model.pods import (
-    Claim,
     EmptyDir,
     HostPath,
     Mount,
@@ -16,6 +15,7 @@ from bireme.model.pods import (
     RefFiles,
     RefKind,
     Volume,
+    VolumeClaim,
     VolumeSource,
 )
 
@@ -122,7 +122,7 @@ def _source_of(volume: Fields, type_: str) -> VolumeSource | None:
             fields.text("type")
             source = HostPath(required(fields, "path"))
         case "persistentVolumeClaim":
-            source = Claim(object_name(fields, "claimName"), fields.boolean("readOnly", False))
+            source = VolumeClaim(object_name(fields, "claimName"), fields.boolean("readOnly", False))
         case "configMap":
             source = _files(fields, RefKind.CONFIG_MAP, "name")
         case "secret":

@@ -11,7 +11,7 @@ from bireme.model.replicas import Part
 from bireme.model.status import Status
 
 
-class File(Struct, frozen=True):
+class SharedFile(Struct, frozen=True):
     """A file that replicas find at a path: a ConfigMap in a cluster, a file here."""
 
     path: str
@@ -104,7 +104,7 @@ class Decision(Struct, frozen=True):
     status: Status
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[SharedFile, ...] = ()
     wake_at: float | None = None
     record_by: float | None = None
     """Until when the status may wait to be recorded; None means that it is recorded before any action."""

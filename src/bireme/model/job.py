@@ -145,7 +145,7 @@ class ReplicaId(Struct, frozen=True):
     index: int
 
 
-def member_name(job: Job, role: Role, index: int) -> str:
+def replica_name(job: Job, role: Role, index: int) -> str:
     match role.naming:
         case Naming.ROLE:
             return f"{job.name}-{role.name}"
@@ -159,4 +159,4 @@ def replica_ids(job: Job) -> Iterator[ReplicaId]:
     """Every replica that the job declares, role by role."""
     for role in job.roles:
         for index in range(role.replicas):
-            yield ReplicaId(member_name(job, role, index), role.name, index)
+            yield ReplicaId(replica_name(job, role, index), role.name, index)

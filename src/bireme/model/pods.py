@@ -82,7 +82,7 @@ class HostPath(Struct, frozen=True, tag="host", tag_field="volume"):
     path: str
 
 
-class Claim(Struct, frozen=True, tag="claim", tag_field="volume"):
+class VolumeClaim(Struct, frozen=True, tag="claim", tag_field="volume"):
     """A persistent volume claim, by name."""
 
     name: str
@@ -104,7 +104,7 @@ class OtherVolume(Struct, frozen=True, tag="other", tag_field="volume"):
     type: str
 
 
-VolumeSource = EmptyDir | HostPath | Claim | RefFiles | OtherVolume
+VolumeSource = EmptyDir | HostPath | VolumeClaim | RefFiles | OtherVolume
 
 
 class Volume(Struct, frozen=True):

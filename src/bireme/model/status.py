@@ -61,7 +61,7 @@ class Retry(Struct, frozen=True, omit_defaults=True):
     not_before: float
 
 
-class Refusal(Struct, frozen=True, omit_defaults=True):
+class RefusedStart(Struct, frozen=True, omit_defaults=True):
     """A start that the place refused: how often, and not before when a replica of the job is tried again."""
 
     replica: str
@@ -95,7 +95,7 @@ class Blame(Struct, frozen=True, omit_defaults=True):
     """The same for the same error at the same place; empty where another attempt may well end otherwise."""
 
 
-class Progress(Struct, frozen=True, omit_defaults=True):
+class AttemptProgress(Struct, frozen=True, omit_defaults=True):
     """How far earlier attempts got, and the losses before that, which count against no budget any more."""
 
     step: int = -1
@@ -123,7 +123,7 @@ class Status(Struct, frozen=True, omit_defaults=True):
     """Replicas of this attempt that succeeded: they are never run again, even if their traces are removed."""
     retries: dict[str, Retry] = {}
     """Replicas of this attempt that failed before; the key "" stands for the gang."""
-    refusal: Refusal | None = None
+    refusal: RefusedStart | None = None
     """The last refused start, until that replica is there; until then the others are not tried."""
     waiting: str = ""
     """Why the job waits for its resources, or an empty text."""
@@ -138,7 +138,7 @@ class Status(Struct, frozen=True, omit_defaults=True):
     resumes: int = 0
     """How many of the job's resumptions are heeded."""
     blame: Blame | None = None
-    progress: Progress = Progress()
+    progress: AttemptProgress = AttemptProgress()
     expired: bool = False
     """Its time to live after the end is over."""
 

@@ -19,7 +19,7 @@ from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.engine.step import Conflict, step
 from bireme.kinds import SERVED
-from bireme.kinds.labels import JOB_NAME
+from bireme.kinds.kubeflow_labels import JOB_NAME
 from bireme.model.job import Job
 from bireme.model.status import Phase, Status
 from bireme.operator.event_recorder import Teller

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bireme import errors, kinds
-from bireme.model.job import Job, Naming, Role, member_name
+from bireme.model.job import Job, Naming, Role, replica_name
 
 _MOST_NAMED = 8
 
@@ -47,7 +47,7 @@ def is_alone(job: Job) -> bool:
 
 def replica_names(job: Job) -> dict[str, str]:
     """Every declared replica by its short name."""
-    named = (member_name(job, role, index) for role in job.roles for index in range(_shown(role)))
+    named = (replica_name(job, role, index) for role in job.roles for index in range(_shown(role)))
     return {short_name(job, name): name for name in named}
 
 
@@ -56,7 +56,7 @@ def replica_of_rank(job: Job, rank: int) -> str | None:
     for role in job.roles:
         for index in range(_shown(role)):
             if rank_of(job, role, index) == rank:
-                return member_name(job, role, index)
+                return replica_name(job, role, index)
     return None
 
 

@@ -27,7 +27,7 @@ def want(run: str, demands: tuple[Demand, ...], since: float = 0.0) -> Want:
     return Want(run, since, demands)
 
 
-def admitted(verdict: admission.Verdict) -> list[str]:
+def admitted(verdict: admission.AdmissionVerdict) -> list[str]:
     return [one.run for one in verdict.admitted]
 
 

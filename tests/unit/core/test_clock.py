@@ -7,7 +7,7 @@ import pytest
 from bireme.core import clock
 from bireme.model.decisions import Stop
 from bireme.model.job import CleanPods, Restart, RestartScope, RunPolicy
-from bireme.model.status import Phase, Refusal, Retry, Status
+from bireme.model.status import Phase, RefusedStart, Retry, Status
 from tests.unit import build
 from tests.unit.core.world import World, at_work, crashed, running, starts, succeeded, workers
 
@@ -56,11 +56,11 @@ def test_replicas_that_outlive_a_success_are_stopped_after_the_clock_was_set_bac
 
 
 def test_a_refused_start_is_tried_again_in_time_after_the_clock_was_set_back() -> None:
-    refused = Status(refusal=Refusal("mnist-worker-0", 3, HOUR + 2.0))
+    refused = Status(refusal=RefusedStart("mnist-worker-0", 3, HOUR + 2.0))
 
     status = clock.settled(refused, 10.0)
 
-    assert status.refusal == Refusal("mnist-worker-0", 3, 12.0)
+    assert status.refusal == RefusedStart("mnist-worker-0", 3, 12.0)
 
 
 def test_small_differences_between_the_clocks_of_two_operators_change_nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bireme.core.replicas import kubelet
-from bireme.core.replicas.kubelet import ContainerState, InPlace, Lifecycle
+from bireme.core.replicas.kubelet import ContainerHistory, InPlace, Lifecycle
 from bireme.model.pods import Container, PodSpec
 from bireme.model.replicas import ReplicaPhase
 from tests.unit import build
@@ -21,13 +21,13 @@ class Kubelet:
         programs = containers or (build.container(name="main"),)
         self.pod = PodSpec(containers=programs, init_containers=init)
         self.policy = policy
-        self.states: dict[str, ContainerState] = {}
+        self.states: dict[str, ContainerHistory] = {}
 
     def look(self, now: float = 0.0) -> Lifecycle:
         """What is decided now; what is to be started or stopped then is."""
         life = kubelet.decide(self.pod, self.policy, self.pod.containers[0].name, self.states, now)
         for name in life.start:
-            self.states[name] = kubelet.started(self.states.get(name, ContainerState()), now)
+            self.states[name] = kubelet.started(self.states.get(name, ContainerHistory()), now)
         for name in life.stop:
             self.states[name] = kubelet.ended(self.states[name], 143, now)
         return life
@@ -195,7 +195,7 @@ def test_one_failed_container_fails_the_replica(main: int, other: int, code: int
 
 def test_the_main_containers_exit_code_is_told_although_it_is_not_the_first() -> None:
     pod = PodSpec(containers=(container("other"), container("main")))
-    states = {"other": ContainerState(ended=1, exit_code=7), "main": ContainerState(ended=1, exit_code=3)}
+    states = {"other": ContainerHistory(ended=1, exit_code=7), "main": ContainerHistory(ended=1, exit_code=3)}
 
     assert kubelet.decide(pod, InPlace.NEVER, "main", states, 0.0) == Lifecycle(FAILED, exit_code=3)
 
@@ -348,16 +348,16 @@ def test_two_sidecars_start_one_after_the_other() -> None:
 
 
 def test_a_start_keeps_the_history() -> None:
-    before = ContainerState(ended=2, exit_code=1, started_at=1.0, ended_at=2.0, failures=2)
+    before = ContainerHistory(ended=2, exit_code=1, started_at=1.0, ended_at=2.0, failures=2)
 
-    assert kubelet.started(before, 9.0) == ContainerState(
+    assert kubelet.started(before, 9.0) == ContainerHistory(
         ended=2, running=True, exit_code=1, started_at=9.0, ended_at=2.0, failures=2
     )
 
 
 def test_an_end_adds_to_the_history() -> None:
-    before = ContainerState(ended=2, running=True, exit_code=1, started_at=9.0, ended_at=2.0, failures=2)
+    before = ContainerHistory(ended=2, running=True, exit_code=1, started_at=9.0, ended_at=2.0, failures=2)
 
-    assert kubelet.ended(before, 4, 10.0) == ContainerState(
+    assert kubelet.ended(before, 4, 10.0) == ContainerHistory(
         ended=3, running=False, exit_code=4, started_at=9.0, ended_at=10.0, failures=3
     )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.model.job import Job, Restart, RestartScope, RunPolicy
 from bireme.model.replicas import Replica, Told
-from bireme.model.status import Blame, Phase, Progress, Status
+from bireme.model.status import AttemptProgress, Blame, Phase, Status
 from tests.unit.core.world import World, at_work, crashed, evicted, running, succeeded, workers
 
 SYNTAX = Told("SyntaxError", "invalid syntax")
@@ -134,7 +134,7 @@ def test_progress_refills_the_budget_and_resets_the_back_off() -> None:
         world.look(at=10.0 + attempt)
         world.look(running("worker-0", attempt=attempt + 1), running("worker-1", attempt=attempt + 1))
 
-    assert world.status.progress == Progress(step=50, crashes=4)
+    assert world.status.progress == AttemptProgress(step=50, crashes=4)
     assert (world.phase(), world.status.crashes) == (Phase.RUNNING, 5)
 
 
@@ -144,7 +144,7 @@ def test_a_new_checkpoint_is_progress_although_fewer_steps_were_made() -> None:
     lose(world, fell("worker-1", Told(step=45, saved=40), attempt=1), at=20.0)
     lose(world, fell("worker-1", Told(step=48, saved=40), attempt=2), at=30.0)
 
-    assert world.status.progress == Progress(step=50, saved=40, crashes=1)
+    assert world.status.progress == AttemptProgress(step=50, saved=40, crashes=1)
     assert world.phase() is Phase.RUNNING
     look(world, fell("worker-1", Told(step=48, saved=40), attempt=3), at=50.0)
     assert world.phase() is Phase.FAILED
@@ -191,7 +191,7 @@ def test_an_error_of_any_length_keeps_the_status_small() -> None:
 def test_a_status_of_an_earlier_version_is_understood() -> None:
     old = msgspec.json.decode(b'{"attempt": 2, "crashes": 2}', type=Status)
 
-    assert (old.blame, old.progress) == (None, Progress())
+    assert (old.blame, old.progress) == (None, AttemptProgress())
     assert msgspec.json.decode(msgspec.json.encode(old), type=Status) == old
     assert Blame("a", "worker", 0, 0).signature == ""
 

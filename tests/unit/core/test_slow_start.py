@@ -12,7 +12,7 @@ from bireme.core.replicas import slow_start
 from bireme.core.replicas.slow_start import MOST_AT_ONCE, MOST_OF_A_STEP
 from bireme.model.job import RestartScope
 from bireme.model.replicas import Fault
-from bireme.model.status import Refusal, Retry
+from bireme.model.status import RefusedStart, Retry
 from tests.unit.core.world import World, crashed, running, starts, workers
 
 
@@ -29,7 +29,7 @@ def test_nobody_is_started_while_a_refused_start_waits() -> None:
 
     assert (starts(held), held.wake_at) == ([], 2.0)
     assert (starts(early), early.wake_at) == ([], 2.0)
-    assert world.status.refusal == Refusal("mnist-worker-1", 1, 2.0)
+    assert world.status.refusal == RefusedStart("mnist-worker-1", 1, 2.0)
     assert world.status.retries == {}
 
 

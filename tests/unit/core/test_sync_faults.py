@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bireme.model.job import RestartScope
 from bireme.model.replicas import Fault
-from bireme.model.status import ConditionType, Refusal, Retry
+from bireme.model.status import ConditionType, RefusedStart, Retry
 from tests.unit.core.world import (
     World,
     crashed,
@@ -51,7 +51,7 @@ def test_a_fault_that_is_seen_again_before_its_time_does_not_wait_longer() -> No
         decision = world.look(running("worker-1"), at=now, faults=(fault(),))
         assert decision.wake_at == 2.0
 
-    assert world.status.refusal == Refusal("mnist-worker-0", 1, 2.0)
+    assert world.status.refusal == RefusedStart("mnist-worker-0", 1, 2.0)
 
 
 def test_a_fault_that_stays_until_the_next_try_is_tried_again_ever_more_rarely() -> None:

@@ -8,7 +8,7 @@ from tests.unit.build import CLUSTER, book, job, place, role, tally
 
 from bireme import kinds
 from bireme.kinds.contract import Injects, Kind, Undecided
-from bireme.model.job import Job, Naming, Restart, Role, member_name, replica_ids
+from bireme.model.job import Job, Naming, Restart, Role, replica_ids, replica_name
 
 # What manifests rely on, one line for each kind and version.
 TABLE = """
@@ -134,7 +134,7 @@ def test_names_follow_the_naming_of_the_role() -> None:
     given = smallest("JAXJob")
 
     def named(naming: Naming) -> str:
-        return member_name(given, Role("ps", "PS", 1, Restart.NEVER, given.roles[0].pod, "", naming), 3)
+        return replica_name(given, Role("ps", "PS", 1, Restart.NEVER, given.roles[0].pod, "", naming), 3)
 
     assert named(Naming.ROLE_AND_INDEX) == "mnist-ps-3"
     assert named(Naming.ROLE) == "mnist-ps"

@@ -8,7 +8,7 @@ from tests.unit.build import CLUSTER, book, container, environment, job, place, 
 
 from bireme.kinds import mpi
 from bireme.kinds.mpi_spec import V1, V1ALPHA2, V2BETA1
-from bireme.model.decisions import File
+from bireme.model.decisions import SharedFile
 from bireme.model.job import Job
 from bireme.model.pods import Resources
 from bireme.model.replicas import Addresses
@@ -212,7 +212,7 @@ def discovery(given: Job, *ready: str, addresses: Addresses = CLUSTER) -> str:
     return _file(given, "/etc/mpi/discover_hosts.sh", frozenset(ready), addresses).text
 
 
-def _file(given: Job, path: str, ready: frozenset[str], addresses: Addresses) -> File:
+def _file(given: Job, path: str, ready: frozenset[str], addresses: Addresses) -> SharedFile:
     return next(one for one in mpi.KIND.files(given, ready, addresses) if one.path == path)
 
 

@@ -9,7 +9,7 @@ from tests.unit import build
 from tests.unit.build import book, container, declared, environment, job, place, role, tally
 
 from bireme.kinds import tensorflow
-from bireme.kinds.contract import Failed, Problem, Running, Succeeded, Tally, Undecided, Verdict
+from bireme.kinds.contract import Failed, ManifestProblem, Running, Succeeded, Tally, Undecided, Verdict
 from bireme.model.job import Job
 from bireme.model.replicas import Addresses
 from bireme.model.status import Counts
@@ -192,7 +192,7 @@ def test_two_chiefs_are_refused_whatever_they_are_called() -> None:
     given = job("TFJob", role("Chief"), role("Master"), role("Worker"))
 
     assert list(tensorflow.KIND.validate(given)) == [
-        Problem(
+        ManifestProblem(
             "spec.tfReplicaSpecs",
             "Forbidden: must not have more than 1 Chief or Master role",
             "keep one of Chief and Master",

@@ -14,7 +14,7 @@ from bireme.backends.kubernetes.objects.pod_builder import Extras
 from bireme.core.replicas import wiring
 from bireme.manifest import read
 from bireme.model.decisions import Start
-from bireme.model.job import Job, ReplicaId, Role, member_name
+from bireme.model.job import Job, ReplicaId, Role, replica_name
 from bireme.model.replicas import Addresses
 
 # Any: objects of the API are plain JSON.
@@ -48,7 +48,7 @@ class Made:
         return found
 
     def start(self, role: str, index: int = 0, attempt: int = 0) -> Start:
-        member = ReplicaId(member_name(self.job, self.role(role), index), role, index)
+        member = ReplicaId(replica_name(self.job, self.role(role), index), role, index)
         return wiring.start(self.job, member, attempt, Addresses())
 
     def pod(self, role: str, index: int = 0, extras: Extras | None = None, attempt: int = 0) -> Object:

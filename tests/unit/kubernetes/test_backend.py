@@ -14,8 +14,8 @@ from bireme.backends.kubernetes.gang_admission import Gangs
 from bireme.backends.kubernetes.objects import mpi_objects
 from bireme.backends.kubernetes.objects.api_types import Meta, OwnerReference, Pod, PodGroup, PodStatus
 from bireme.backends.kubernetes.owned_objects import Object, OwnedObjects, make
-from bireme.kinds.labels import JOB_NAME, MPI_ROLE_TYPE
-from bireme.model.decisions import File
+from bireme.kinds.kubeflow_labels import JOB_NAME, MPI_ROLE_TYPE
+from bireme.model.decisions import SharedFile
 from bireme.model.job import Job
 from bireme.model.replicas import Fault, Observation
 from bireme.model.status import Status
@@ -29,7 +29,7 @@ CONFIG = "/api/v1/namespaces/ml/configmaps/mnist-config"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/ml/roles/mnist-launcher"
 BATCH = "/apis/batch/v1/namespaces/ml/jobs/mnist-launcher"
 KEY = "mpijobs/ml/mnist"
-FILES = (File("/etc/mpi/hostfile", "mnist-worker-0 slots=1"),)
+FILES = (SharedFile("/etc/mpi/hostfile", "mnist-worker-0 slots=1"),)
 
 
 class Operated:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from bireme.backends.kubernetes.objects import job_status
-from bireme.model.status import Condition, ConditionType, Counts, Refusal, Retry, Sighting, Status
+from bireme.model.status import Condition, ConditionType, Counts, RefusedStart, Retry, Sighting, Status
 from tests.unit import build
 
 JOB = replace(build.job("PyTorchJob", build.role("Master"), build.role("Worker", 2)), namespace="team")
@@ -28,7 +28,7 @@ BUSY = Status(
     sightings={"mnist-master-0": Sighting("u-1", losses=1)},
     done=("mnist-worker-1",),
     retries={"": Retry(1, 20.0)},
-    refusal=Refusal("mnist-worker-0", 2, 21.0),
+    refusal=RefusedStart("mnist-worker-0", 2, 21.0),
     fence=1,
 )
 

@@ -6,7 +6,7 @@ import pytest
 
 from bireme import kinds
 from bireme.backends.kubernetes.objects import labels
-from bireme.kinds.labels import JOB_ROLE
+from bireme.kinds.kubeflow_labels import JOB_ROLE
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, made, mpi, template
 
 ROLES = {

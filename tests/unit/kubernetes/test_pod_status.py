@@ -11,7 +11,7 @@ from bireme.backends.kubernetes.objects import labels
 from bireme.backends.kubernetes.objects.api_types import Condition, Meta, Node, NodeStatus, Pod, seconds
 from bireme.backends.kubernetes.observe import pod_status
 from bireme.core.replicas import removal
-from bireme.kinds.labels import REPLICA_INDEX
+from bireme.kinds.kubeflow_labels import REPLICA_INDEX
 from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase
 from tests.unit.kubernetes.making import (
     V1,

@@ -9,7 +9,7 @@ import pytest
 from bireme.backends.local.processes import NotStarted
 from bireme.backends.local.programs import Allocation, RunEnvironment, compose
 from bireme.model.decisions import Start
-from bireme.model.pods import Claim, Container, EmptyDir, Mount, PodSpec, RefFiles, RefKind, Volume
+from bireme.model.pods import Container, EmptyDir, Mount, PodSpec, RefFiles, RefKind, Volume, VolumeClaim
 
 OUTSIDE = ["../x", "../../x", "/etc", "a/../../x", ".."]
 
@@ -38,7 +38,7 @@ def refused(folder: Path, volume: Volume, sub_path: str = "") -> None:
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_claim_name(tmp_path: Path, name: str) -> None:
-    refused(tmp_path, Volume("v", Claim(name)))
+    refused(tmp_path, Volume("v", VolumeClaim(name)))
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
@@ -63,6 +63,6 @@ def test_a_key_of_a_config_map(tmp_path: Path) -> None:
 def test_a_sub_path_that_is_the_volume_itself_is_no_way_out(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
 
-    composed(tmp_path, Volume("data", Claim("data")), sub_path=".")
+    composed(tmp_path, Volume("data", VolumeClaim("data")), sub_path=".")
 
     assert (tmp_path / "claims" / "data").is_dir()

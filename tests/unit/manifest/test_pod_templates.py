@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from bireme.model.pods import (
-    Claim,
     EmptyDir,
     HostPath,
     Mount,
@@ -13,6 +12,7 @@ from bireme.model.pods import (
     RefFiles,
     RefKind,
     Resources,
+    VolumeClaim,
     VolumeSource,
 )
 from tests.unit.manifest.samples import container_of, refusal, role_of, warnings, with_container, with_pod
@@ -223,8 +223,8 @@ def test_a_quantity_is_placed_where_it_stands() -> None:
         ("emptyDir: {}", EmptyDir()),
         ("emptyDir: {medium: Memory, sizeLimit: 1Gi}", EmptyDir(in_memory=True)),
         ("hostPath: {path: /data, type: Directory}", HostPath("/data")),
-        ("persistentVolumeClaim: {claimName: c}", Claim("c")),
-        ("persistentVolumeClaim: {claimName: c, readOnly: true}", Claim("c", read_only=True)),
+        ("persistentVolumeClaim: {claimName: c}", VolumeClaim("c")),
+        ("persistentVolumeClaim: {claimName: c, readOnly: true}", VolumeClaim("c", read_only=True)),
         ("configMap: {name: m, optional: true}", RefFiles(RefKind.CONFIG_MAP, "m", optional=True)),
         (
             "secret: {secretName: s, defaultMode: 0400, items: [{key: k, path: a/b, mode: 0400}]}",

@@ -14,7 +14,7 @@ from bireme.model.job import (
     Scheduling,
     replica_ids,
 )
-from bireme.model.pods import Claim, Mount, Resources, Volume
+from bireme.model.pods import Mount, Resources, Volume, VolumeClaim
 from tests.unit import build
 from tests.unit.manifest.samples import (
     DEPLOYMENT,
@@ -70,7 +70,7 @@ def test_a_batch_job_with_a_claim() -> None:
     assert role.container.command == ("python", "/opt/app/train.py")
     assert role.container.limits == Resources(4000, 4 * 2**30, {"nvidia.com/gpu": 1})
     assert role.container.mounts == (Mount("dataset", "/mnt/data"),)
-    assert role.pod.volumes == (Volume("dataset", Claim("data-pvc")),)
+    assert role.pod.volumes == (Volume("dataset", VolumeClaim("data-pvc")),)
     assert job.policy.backoff_limit == 6
     assert names(JOB_WITH_A_CLAIM) == ["deeplearning-0"]
 

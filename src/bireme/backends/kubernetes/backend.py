@@ -22,8 +22,8 @@ from bireme.backends.kubernetes.observe import pod_status
 from bireme.backends.kubernetes.observe.pod_index import PodIndex, owner
 from bireme.backends.kubernetes.owned_objects import OwnedObjects, foreign, unwatched
 from bireme.backends.kubernetes.request_turns import Pacer, Turns
-from bireme.kinds.labels import JOB_NAME
-from bireme.model.decisions import Abandon, Action, Admit, File, Release, Remind, Repair, Start, Stop
+from bireme.kinds.kubeflow_labels import JOB_NAME
+from bireme.model.decisions import Abandon, Action, Admit, Release, Remind, Repair, SharedFile, Start, Stop
 from bireme.model.job import Job, RestartScope, replica_ids
 from bireme.model.replicas import Addresses, Admission, Fault, Granted, Observation, Part, Replica
 from bireme.model.stored import Stored
@@ -72,7 +72,7 @@ class ClusterBackend:
         self._faults: dict[str, dict[str, Fault]] = {}
         self._lacks: dict[str, Fault] = {}
         self._jobs: dict[str, Job] = {}
-        self._files: dict[str, tuple[File, ...]] = {}
+        self._files: dict[str, tuple[SharedFile, ...]] = {}
         self._caught_up: dict[str, str] = {}
         self._seen: dict[str, tuple[str, bool, Replica]] = {}
         self._pacer = Pacer(clock, Turns(AT_ONCE))
@@ -106,7 +106,7 @@ class ClusterBackend:
             unplaced_since=self._gangs.unplaced_since(job, pods),
         )
 
-    async def publish(self, key: str, files: tuple[File, ...]) -> None:
+    async def publish(self, key: str, files: tuple[SharedFile, ...]) -> None:
         job = self._jobs.get(key)
         if job is None:
             return  # It was deleted since it was seen.

@@ -14,7 +14,7 @@ from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects import autoscaler, mpi_pods
 from bireme.backends.kubernetes.objects.api_types import Meta, Named, Pod
-from bireme.kinds.labels import JOB_NAME
+from bireme.kinds.kubeflow_labels import JOB_NAME
 from bireme.model.job import Job
 
 Object = dict[str, Any]

@@ -19,7 +19,7 @@ from bireme.backends.local.programs import LOOPBACK, Allocation, RunEnvironment
 from bireme.backends.local.replica import ReplicaRun
 from bireme.backends.local.replica_reports import Telling
 from bireme.core.clock import Clock
-from bireme.model.decisions import Abandon, Action, Admit, File, Release, Start, Stop
+from bireme.model.decisions import Abandon, Action, Admit, Release, SharedFile, Start, Stop
 from bireme.model.job import Job
 from bireme.model.pods import GPU_SUFFIXES
 from bireme.model.replicas import (
@@ -110,7 +110,7 @@ class LocalBackend:
     def pids(self) -> dict[str, dict[str, int]]:
         return {name: run.pids for name, run in self._runs.items()}
 
-    async def publish(self, key: str, files: tuple[File, ...]) -> None:
+    async def publish(self, key: str, files: tuple[SharedFile, ...]) -> None:
         folder = self._site.folder / "files"
         for file in files:
             await self.room.until(partial(_keep, folder / file.path.lstrip("/"), file))
@@ -143,7 +143,7 @@ class LocalBackend:
         address = self._site.folder / "agent"
         text = mpi_agent.script(sys.executable, address)
         for place in (folder / "etc/mpi/kubexec.sh", folder / "bin/ssh"):
-            _keep(place, File(str(place), text, 0o555))
+            _keep(place, SharedFile(str(place), text, 0o555))
         self._agents = AgentServer(address, self._worker, self._tasks)
 
     def _worker(self, name: str) -> Program | None:
@@ -232,7 +232,7 @@ class LocalBackend:
         self._changed()
 
 
-def _keep(path: Path, file: File) -> None:
+def _keep(path: Path, file: SharedFile) -> None:
     """Replace a shared file if it differs; readers see the old or the new one, never half of it."""
     with contextlib.suppress(OSError):
         if path.read_text() == file.text:

@@ -15,7 +15,6 @@ from bireme.core.replicas import container_env
 from bireme.core.scripts.command_lines import is_python
 from bireme.model.decisions import Start
 from bireme.model.pods import (
-    Claim,
     Container,
     EmptyDir,
     HostPath,
@@ -23,6 +22,7 @@ from bireme.model.pods import (
     OtherVolume,
     RefFiles,
     Volume,
+    VolumeClaim,
 )
 from bireme.runs.run_files import Overrides
 
@@ -116,7 +116,7 @@ def volume_folder(site: RunEnvironment, placed: Allocation, volume: Volume) -> P
     match volume.source:
         case HostPath(path):
             return Path(path)
-        case Claim(name):
+        case VolumeClaim(name):
             folder = Path(site.overrides.volumes.get(name) or _within(site.claims, name))
             folder.mkdir(parents=True, exist_ok=True)
             return folder
@@ -162,7 +162,7 @@ def _mounted(site: RunEnvironment, placed: Allocation, mount: Mount, volume: Vol
     source = _within(folder, mount.sub_path) if is_part else folder
     if mount.sub_path and not source.exists():
         source.mkdir(parents=True)
-    read_only = mount.read_only or (isinstance(volume.source, Claim) and volume.source.read_only)
+    read_only = mount.read_only or (isinstance(volume.source, VolumeClaim) and volume.source.read_only)
     return str(source.absolute()), mount.path, read_only
 
 

@@ -14,7 +14,7 @@ from bireme.backends.local.processes import EVICTED, Group, NotStarted, Output, 
 from bireme.backends.local.programs import Allocation, RunEnvironment
 from bireme.core.clock import Clock
 from bireme.core.replicas import container_env, kubelet
-from bireme.core.replicas.kubelet import ContainerState, InPlace, Lifecycle
+from bireme.core.replicas.kubelet import ContainerHistory, InPlace, Lifecycle
 from bireme.model.pods import Container
 from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
@@ -54,7 +54,7 @@ class ReplicaRun:
         self._changed = changed
         self._clock = clock
         # In monotonic time: nobody else reads them, and a clock that is set back stretches no back-off.
-        self._states: dict[str, ContainerState] = {}
+        self._states: dict[str, ContainerHistory] = {}
         self._running: dict[str, Process] = {}
         self._groups: dict[str, Group | None] = {}
         self._life = Lifecycle(ReplicaPhase.PENDING)
@@ -215,7 +215,7 @@ class ReplicaRun:
         now = self._clock.time()
         self._running[container.name] = process
         self._states[container.name] = kubelet.started(
-            self._states.get(container.name, ContainerState()), self._clock.monotonic()
+            self._states.get(container.name, ContainerHistory()), self._clock.monotonic()
         )
         ticks = self._processes.start_time(process.pid)
         self._note(Ran(self.placed.uid, container.name, process.pid, ticks, process.is_warm, now))

@@ -64,7 +64,7 @@ class Held(Struct, frozen=True):
         return counted
 
 
-class Verdict(Struct, frozen=True):
+class AdmissionVerdict(Struct, frozen=True):
     """Who has room now and what each of them gets, and for everyone else a sentence why it waits."""
 
     admitted: tuple[Held, ...] = ()
@@ -74,7 +74,7 @@ class Verdict(Struct, frozen=True):
         return next((one for one in self.admitted if one.run == run), None)
 
 
-def decide(capacity: Capacity, held: Iterable[Held], queue: Iterable[Want], now: float) -> Verdict:
+def decide(capacity: Capacity, held: Iterable[Held], queue: Iterable[Want], now: float) -> AdmissionVerdict:
     """Admits whole gangs in the order of their waiting.
 
     Who asks for no more than it holds keeps it. A later run that fits passes one that does not; but once a
@@ -94,7 +94,7 @@ def decide(capacity: Capacity, held: Iterable[Held], queue: Iterable[Want], now:
             hall.wait(want, now)
         else:
             admitted.append(hall.enter(want))
-    return Verdict(tuple(admitted), waiting)
+    return AdmissionVerdict(tuple(admitted), waiting)
 
 
 def capped(capacity: Capacity, demands: tuple[Demand, ...]) -> tuple[tuple[Demand, ...], str]:

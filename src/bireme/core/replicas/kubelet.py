@@ -22,7 +22,7 @@ class InPlace(StrEnum):
         return self is InPlace.ALWAYS or (self is InPlace.ON_FAILURE and exit_code != 0)
 
 
-class ContainerState(Struct, frozen=True):
+class ContainerHistory(Struct, frozen=True):
     """What has become of one container: how often it ended, and how it is now."""
 
     ended: int = 0
@@ -49,7 +49,7 @@ class Lifecycle(Struct, frozen=True):
 
 
 def decide(
-    pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], now: float
+    pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerHistory], now: float
 ) -> Lifecycle:
     """Decide as a kubelet does: init containers one by one, then all others together."""
     steps = [_step(one, policy, states, now) for one in pod.containers]
@@ -69,14 +69,14 @@ def decide(
         wake_at=min(waits, default=None),
         ready=all(_state(one, states).running for one in pod.containers),
         restarts=restarts,
-        exit_code=states.get(main, ContainerState()).exit_code,
+        exit_code=states.get(main, ContainerHistory()).exit_code,
     )
 
 
-def ended(state: ContainerState, exit_code: int, now: float) -> ContainerState:
+def ended(state: ContainerHistory, exit_code: int, now: float) -> ContainerHistory:
     """The state of a container after one more end."""
     healthy = now - state.started_at >= backoff.RESET
-    return ContainerState(
+    return ContainerHistory(
         ended=state.ended + 1,
         exit_code=exit_code,
         started_at=state.started_at,
@@ -85,9 +85,9 @@ def ended(state: ContainerState, exit_code: int, now: float) -> ContainerState:
     )
 
 
-def started(state: ContainerState, now: float) -> ContainerState:
+def started(state: ContainerHistory, now: float) -> ContainerHistory:
     """The state of a container that was started."""
-    return ContainerState(
+    return ContainerHistory(
         ended=state.ended,
         running=True,
         exit_code=state.exit_code,
@@ -105,7 +105,7 @@ class _Step(Struct, frozen=True):
 
 
 def _over(
-    pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerState], failed_init: int | None
+    pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerHistory], failed_init: int | None
 ) -> Lifecycle:
     """The end of a replica: only its sidecars may still run, and their end is no restart."""
     codes = [failed_init] if failed_init else [states[one.name].exit_code for one in pod.containers]
@@ -121,7 +121,7 @@ def _over(
     )
 
 
-def _failed_init(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState]) -> int | None:
+def _failed_init(pod: PodSpec, policy: InPlace, states: dict[str, ContainerHistory]) -> int | None:
     """The exit code of an init container that failed and is not started again."""
     if policy is not InPlace.NEVER:
         return None
@@ -129,7 +129,7 @@ def _failed_init(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState
     return next((code for code in codes if code), None)
 
 
-def _initialise(pod: PodSpec, states: dict[str, ContainerState], now: float) -> _Step | None:
+def _initialise(pod: PodSpec, states: dict[str, ContainerHistory], now: float) -> _Step | None:
     """What is next for the first init container that is not through yet; None when all are."""
     for one in pod.init_containers:
         state = _state(one, states)
@@ -142,11 +142,11 @@ def _initialise(pod: PodSpec, states: dict[str, ContainerState], now: float) -> 
     return None
 
 
-def _work_began(pod: PodSpec, states: dict[str, ContainerState]) -> bool:
+def _work_began(pod: PodSpec, states: dict[str, ContainerHistory]) -> bool:
     return any(one.name in states for one in pod.containers)
 
 
-def _step(container: Container, policy: InPlace, states: dict[str, ContainerState], now: float) -> _Step:
+def _step(container: Container, policy: InPlace, states: dict[str, ContainerHistory], now: float) -> _Step:
     state = _state(container, states)
     if state.running:
         return _Step(container.name)
@@ -158,7 +158,7 @@ def _step(container: Container, policy: InPlace, states: dict[str, ContainerStat
     return _Step(container.name, start=True) if due <= now else _Step(container.name, wake_at=due)
 
 
-def _restarts(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState]) -> int:
+def _restarts(pod: PodSpec, policy: InPlace, states: dict[str, ContainerHistory]) -> int:
     """Ends that were followed by a new start, or will be as soon as the back-off is over."""
     total = 0
     for one in (*pod.init_containers, *pod.containers):
@@ -172,5 +172,5 @@ def _restarts(pod: PodSpec, policy: InPlace, states: dict[str, ContainerState]) 
     return total
 
 
-def _state(container: Container, states: dict[str, ContainerState]) -> ContainerState:
-    return states.get(container.name, ContainerState())
+def _state(container: Container, states: dict[str, ContainerHistory]) -> ContainerHistory:
+    return states.get(container.name, ContainerHistory())

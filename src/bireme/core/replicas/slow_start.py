@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from bireme.core.restarts import backoff
 from bireme.model.job import ReplicaId
 from bireme.model.replicas import Fault
-from bireme.model.status import Refusal, Status
+from bireme.model.status import RefusedStart, Status
 
 MOST_AT_ONCE = 24
 """Starts of one job that are under way side by side: more would not be faster, and each costs memory."""
@@ -30,7 +30,7 @@ class Free(Struct, frozen=True, tag="free"):
     """Whoever may start is started, as many as one step asks for."""
 
 
-class Held(Struct, frozen=True, tag="held"):
+class Paused(Struct, frozen=True, tag="paused"):
     """Nobody starts before a time."""
 
     until: float
@@ -39,10 +39,10 @@ class Held(Struct, frozen=True, tag="held"):
 class Probing(Struct, frozen=True, tag="probing"):
     """One replica is tried alone: the one that was refused, if it may start."""
 
-    refusal: Refusal
+    refusal: RefusedStart
 
 
-Pace = Free | Held | Probing
+Pace = Free | Paused | Probing
 
 
 def chosen(pace: Pace, due: Sequence[ReplicaId]) -> Sequence[ReplicaId]:
@@ -50,7 +50,7 @@ def chosen(pace: Pace, due: Sequence[ReplicaId]) -> Sequence[ReplicaId]:
     match pace:
         case Free():
             return due[:MOST_OF_A_STEP]
-        case Held():
+        case Paused():
             return ()
         case Probing(refusal):
             return [one for one in due if one.name == refusal.replica] or due[:1]
@@ -63,7 +63,7 @@ def next_turn(pace: Pace, due: Sequence[ReplicaId], now: float) -> float | None:
     match pace:
         case Free():
             return now if len(due) > MOST_OF_A_STEP else None
-        case Held(until):
+        case Paused(until):
             return until
         case Probing(refusal):
             return _tried(refusal, now).not_before if due else None
@@ -97,13 +97,13 @@ def note(
         status = replace(status, trouble=fault.text)
         if refusal is None:
             replica = fault.replica or next((one.name for one in missing), "")
-            refusal = _tried(Refusal(replica, 0, now), now)
+            refusal = _tried(RefusedStart(replica, 0, now), now)
     elif refusal is not None and all(one.name != refusal.replica for one in missing):
         refusal = None
     status = replace(status, refusal=refusal)
     if refusal is None:
         return status, Free()
-    return status, Held(refusal.not_before) if refusal.not_before > now else Probing(refusal)
+    return status, Paused(refusal.not_before) if refusal.not_before > now else Probing(refusal)
 
 
 def try_again(status: Status, pace: Pace, due: Sequence[ReplicaId], now: float) -> Status:
@@ -118,9 +118,9 @@ def try_again(status: Status, pace: Pace, due: Sequence[ReplicaId], now: float) 
     return replace(status, refusal=replace(_tried(pace.refusal, now), replica=tried.name))
 
 
-def _tried(refusal: Refusal, now: float) -> Refusal:
+def _tried(refusal: RefusedStart, now: float) -> RefusedStart:
     failures = refusal.failures + 1
-    return Refusal(refusal.replica, failures, now + wait(failures))
+    return RefusedStart(refusal.replica, failures, now + wait(failures))
 
 
 def _first(faults: Sequence[Fault], missing: Sequence[ReplicaId]) -> Fault | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.core import cleanup
 from bireme.core.replicas import slow_start, wiring
-from bireme.core.replicas.slow_start import Held, Probing
+from bireme.core.replicas.slow_start import Paused, Probing
 from bireme.core.restarts import backoff, losses
 from bireme.core.restarts.retry_policy import GANG
 from bireme.model.decisions import Admit, Decision, Event, EventType, Start
@@ -130,7 +130,7 @@ def _bring_in(muster: _Muster, now: float) -> Decision:
     granted = _granted(muster, missing)
     if missing and granted is None:
         status = replace(status, waiting=_queued(muster.observation))
-        if isinstance(pace, Held):
+        if isinstance(pace, Paused):
             return Decision(status, wake_at=pace.until)
         status = slow_start.try_again(status, pace, missing, now)
         return Decision(status, (_admit(muster),), wake_at=now + ASK_AGAIN)

@@ -22,7 +22,7 @@ class Use(StrEnum):
     SCRIPT = "script"
 
 
-class Opened(Struct, frozen=True):
+class OpenedFile(Struct, frozen=True):
     """A file that a command line opens."""
 
     path: str
@@ -107,11 +107,11 @@ _LINE_ENDS = frozenset((";", "&&", "\n"))
 _PUNCTUATION = ";()<>|&\n"
 
 
-def opened(argv: Sequence[str]) -> tuple[Opened, ...]:
+def opened(argv: Sequence[str]) -> tuple[OpenedFile, ...]:
     """The files that a command is certain to open, in the order in which it does."""
     found = tuple(_of_command(argv, folder=""))
     if found and argv and found[0].path == argv[0]:
-        return (Opened(found[0].path, found[0].use, is_first=True), *found[1:])
+        return (OpenedFile(found[0].path, found[0].use, is_first=True), *found[1:])
     return found
 
 
@@ -121,7 +121,7 @@ def is_python(word: str) -> bool:
     return name in ("python", "python3") or (name.startswith("python3.") and name[8:].isdecimal())
 
 
-def _of_command(words: Sequence[str], folder: str | None) -> Iterator[Opened]:
+def _of_command(words: Sequence[str], folder: str | None) -> Iterator[OpenedFile]:
     """`folder` is what relative paths begin with; None where it is not known."""
     words = _unwrapped(words)
     if not words or not _is_known(words[0]):
@@ -158,14 +158,14 @@ def _is_known(word: str) -> bool:
     return bool(word) and not _UNKNOWN.intersection(word) and not word.startswith("-")
 
 
-def _at(word: str, use: Use, folder: str | None) -> Iterator[Opened]:
+def _at(word: str, use: Use, folder: str | None) -> Iterator[OpenedFile]:
     if not _is_known(word):
         return
     if word.startswith("/") or folder is not None:
-        yield Opened(os.path.join(folder or "", word), use)
+        yield OpenedFile(os.path.join(folder or "", word), use)
 
 
-def _of_python(words: Sequence[str], folder: str | None) -> Iterator[Opened]:
+def _of_python(words: Sequence[str], folder: str | None) -> Iterator[OpenedFile]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -181,7 +181,7 @@ def _of_python(words: Sequence[str], folder: str | None) -> Iterator[Opened]:
             return
 
 
-def _of_torchrun(words: Sequence[str], folder: str | None) -> Iterator[Opened]:
+def _of_torchrun(words: Sequence[str], folder: str | None) -> Iterator[OpenedFile]:
     given = {_option(word) for word in words if word.startswith("-")}
     if given.isdisjoint(("m", "module", "no-python", "run-path")):
         rest, _ = _after_options(words, _TORCHRUN_VALUES)
@@ -189,7 +189,7 @@ def _of_torchrun(words: Sequence[str], folder: str | None) -> Iterator[Opened]:
             yield from _at(rest[0], Use.SCRIPT, folder)
 
 
-def _of_launcher(words: Sequence[str], values: Mapping[str, int], folder: str | None) -> Iterator[Opened]:
+def _of_launcher(words: Sequence[str], values: Mapping[str, int], folder: str | None) -> Iterator[OpenedFile]:
     """The programs that a launcher starts; a colon stands between two of them."""
     for part in _parts(words, ":"):
         rest, options = _after_options(part, values)
@@ -198,7 +198,7 @@ def _of_launcher(words: Sequence[str], values: Mapping[str, int], folder: str | 
         yield from (one for one in _of_command(rest, inner) if one.path.startswith("/") or _is_script(one))
 
 
-def _is_script(one: Opened) -> bool:
+def _is_script(one: OpenedFile) -> bool:
     return one.use is Use.SCRIPT
 
 
@@ -235,7 +235,7 @@ def _option(word: str) -> str:
     return word.partition("=")[0].lstrip("-").replace("_", "-")
 
 
-def _of_shell(words: Sequence[str], folder: str | None) -> Iterator[Opened]:
+def _of_shell(words: Sequence[str], folder: str | None) -> Iterator[OpenedFile]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -252,7 +252,7 @@ def _of_shell(words: Sequence[str], folder: str | None) -> Iterator[Opened]:
             return
 
 
-def _of_line(line: str, folder: str | None) -> Iterator[Opened]:
+def _of_line(line: str, folder: str | None) -> Iterator[OpenedFile]:
     """The files of a shell line, up to the first command after which they cannot be known."""
     commands = list(_commands(line))
     for index, (command, end) in enumerate(commands):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.backends.kubernetes.objects.api_types import Pod, Terminated, seconds
 from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termination_log
-from bireme.model.job import Job, member_name
+from bireme.model.job import Job, replica_name
 from bireme.model.replicas import Loss, Replica
 from bireme.runs.rank_reports import Reports
 from bireme.runs.replica_history import Failure, ReplicaHistory
@@ -38,7 +38,7 @@ def paired(job: Job, pods: Iterable[Pod]) -> tuple[ReplicaPod, ...]:
         replica = _replica(pod)
         role = job.role(replica.role)
         if role is not None:
-            replica = replace(replica, name=member_name(job, role, replica.index))
+            replica = replace(replica, name=replica_name(job, role, replica.index))
         found.append(ReplicaPod(replica, pod))
     return tuple(found)
 
@@ -92,7 +92,7 @@ def _of_batch(job: Job, pods: list[Pod]) -> tuple[ReplicaPod, ...]:
         meta = pod.metadata
         written = meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or ""
         index = int(written) if written.isdecimal() and len(written) < 10 else places.get(meta.uid, 0)
-        name = member_name(job, role, index)
+        name = replica_name(job, role, index)
         found.append(ReplicaPod(replace(_replica(pod), name=name, role=role.name, index=index), pod))
     return tuple(found)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from bireme import kinds
 from bireme.backends.kubernetes.objects.api_types import seconds
-from bireme.kinds.labels import REPLICA_TYPE
+from bireme.kinds.kubeflow_labels import REPLICA_TYPE
 from bireme.model.job import Job, Role
 from bireme.model.status import Condition, ConditionType, Counts, Status
 

@@ -11,14 +11,16 @@ from bireme import kinds
 from bireme.backends.kubernetes.objects import labels, mpi_pods, ssh_keys
 from bireme.backends.kubernetes.objects.api_types import Object
 from bireme.kinds.contract import RemoteStart
-from bireme.model.decisions import File
+from bireme.model.decisions import SharedFile
 from bireme.model.job import Job
 from bireme.runtime.mpi import kubexec
 
 RBAC = "rbac.authorization.k8s.io/v1"
 
 
-def supports(job: Job, files: Iterable[File], workers: Iterable[str] = (), account: str = "") -> list[Object]:
+def supports(
+    job: Job, files: Iterable[SharedFile], workers: Iterable[str] = (), account: str = ""
+) -> list[Object]:
     """The objects that must be there before the pods, in this order; none for the other kinds.
 
     `workers` are the pods of the job's own in which its launcher may start commands. `account` is the
@@ -103,7 +105,7 @@ def _keys(uid: str, name: str) -> ssh_keys.KeyPair:
     return ssh_keys.pair(os.urandom(ssh_keys.ENTROPY), name)
 
 
-def _config(job: Job, remote: RemoteStart, files: Iterable[File]) -> Object:
+def _config(job: Job, remote: RemoteStart, files: Iterable[SharedFile]) -> Object:
     data = {_name(one.path): one.text for one in files}
     if remote.agent:
         worker = job.role(remote.workers)

@@ -11,7 +11,7 @@ from bireme.backends.kubernetes.objects import labels, mpi_pods, pod_groups
 from bireme.backends.kubernetes.objects.api_types import Object, Template, items, table
 from bireme.kinds.contract import Injects
 from bireme.model.decisions import Start
-from bireme.model.job import Job, Role, member_name
+from bireme.model.job import Job, Role, replica_name
 from bireme.model.pods import Container, EnvVar, FieldRef, KeyRef, RefKind, ResourceRef
 from bireme.runtime import wire
 
@@ -196,7 +196,7 @@ def service(job: Job, role: Role, index: int) -> Object | None:
     for name, number in role.container.ports.items():
         names.setdefault(number, name)
     ports = [{"name": name, "port": number, "targetPort": number} for number, name in names.items()]
-    return _headless(job, member_name(job, role, index), marks, {"selector": marks, "ports": ports})
+    return _headless(job, replica_name(job, role, index), marks, {"selector": marks, "ports": ports})
 
 
 def has_own_services(job: Job) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.backends.kubernetes.objects.labels import ATTEMPT
 from bireme.backends.kubernetes.observe import pod_status
-from bireme.kinds.labels import JOB_NAME, JOB_ROLE, LAUNCHER
+from bireme.kinds.kubeflow_labels import JOB_NAME, JOB_ROLE, LAUNCHER
 
 _NONE: Mapping[str, Pod] = {}
 

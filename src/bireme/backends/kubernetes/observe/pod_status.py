@@ -17,7 +17,7 @@ from bireme.backends.kubernetes.objects.api_types import (
     seconds,
 )
 from bireme.backends.kubernetes.observe import pod_diagnosis, termination_log
-from bireme.kinds.labels import JOB_ROLE, MPI_ROLE_TYPE, REPLICA_INDEX, REPLICA_TYPE
+from bireme.kinds.kubeflow_labels import JOB_ROLE, MPI_ROLE_TYPE, REPLICA_INDEX, REPLICA_TYPE
 from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
 
 ENDED = ("Failed", "Succeeded")

@@ -17,10 +17,9 @@ from msgspec import Struct
 from bireme import kinds
 from bireme.core.replicas import container_env
 from bireme.core.scripts import command_lines
-from bireme.core.scripts.command_lines import Opened, Use
+from bireme.core.scripts.command_lines import OpenedFile, Use
 from bireme.model.job import Job, Role
 from bireme.model.pods import (
-    Claim,
     Container,
     EmptyDir,
     EnvVar,
@@ -31,6 +30,7 @@ from bireme.model.pods import (
     OtherVolume,
     RefFiles,
     Volume,
+    VolumeClaim,
 )
 from bireme.model.replicas import Addresses
 from bireme.runs.run_files import Overrides
@@ -95,7 +95,7 @@ def empty_claims(job: Job, around: Around) -> dict[str, Path]:
         for role in job.roles
         if role.replicas
         for volume in role.pod.volumes
-        if isinstance(volume.source, Claim)
+        if isinstance(volume.source, VolumeClaim)
     }
     given = around.overrides.volumes
     return {name: folder for name, folder in named.items() if name not in given and _is_empty(folder)}
@@ -105,7 +105,7 @@ def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
     """The option that would supply a claim: a folder of its name, or of its mount's, where there is one."""
     names = [claim]
     for role in job.roles:
-        mounted = {one.name for one in role.pod.volumes if isinstance(one.source, Claim)}
+        mounted = {one.name for one in role.pod.volumes if isinstance(one.source, VolumeClaim)}
         mounts = [mount for one in role.pod.containers for mount in one.mounts if mount.volume in mounted]
         names += [os.path.basename(mount.path.rstrip("/")) for mount in mounts]
     folders = (Path(around.cwd, name) for name in names if name)
@@ -186,7 +186,7 @@ class _Program:
         for one in opened:
             yield from self._refusal(where, one)
 
-    def _refusal(self, where: str, one: Opened) -> Iterator[Refusal]:
+    def _refusal(self, where: str, one: OpenedFile) -> Iterator[Refusal]:
         folder = self._container.working_dir or self._cwd
         path = os.path.join(folder, one.path)
         if one.use is Use.PROGRAM and "/" not in one.path:
@@ -226,7 +226,7 @@ class _Program:
         match volume:
             case Volume(source=HostPath(folder)):
                 return not os.path.exists(os.path.join(folder, rest))
-            case Volume(source=Claim() as claim):
+            case Volume(source=VolumeClaim() as claim):
                 return not os.path.exists(_claim_folder(claim, self._around) / rest)
             case _:
                 return False
@@ -245,7 +245,7 @@ class _Program:
         source = self._volumes[mount.volume].source if mount and mount.volume in self._volumes else None
         here = _shown(_with_files(Path(self._cwd), folder, names))
         if mount is not None:
-            return ("--volume", f"{source.name if isinstance(source, Claim) else mount.volume}={here}")
+            return ("--volume", f"{source.name if isinstance(source, VolumeClaim) else mount.volume}={here}")
         if folder == "/":  # which cannot be mapped as a whole: the file itself is
             found = _with_files(Path(self._cwd), folder, names)
             return ("--map", f"/{names[0]}={_shown(found / names[0]) if found else f'./{names[0]}'}")
@@ -268,7 +268,7 @@ def _mapped(path: str, overrides: Overrides, cwd: str) -> Path:
     return Path(cwd, path)
 
 
-def _claim_folder(claim: Claim, around: Around) -> Path:
+def _claim_folder(claim: VolumeClaim, around: Around) -> Path:
     given = around.overrides.volumes.get(claim.name)
     return around.claims / claim.name if given is None else Path(around.cwd, given)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from bireme import kinds
 from bireme.model.job import Job, Role
-from bireme.model.pods import Claim, Container, EnvVar, HostPath
+from bireme.model.pods import Container, EnvVar, HostPath, VolumeClaim
 from bireme.runs.run_files import Overrides
 
 _PLACEHOLDER = ("/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait; done")
@@ -37,7 +37,7 @@ def _role(job: Job, role: Role, overrides: Overrides) -> Role:
     inits = tuple(_container(one, overrides, commanded=False) for one in pod.init_containers)
     volumes = tuple(
         replace(one, source=HostPath(overrides.volumes[one.name]))
-        if one.name in overrides.volumes and not isinstance(one.source, Claim)
+        if one.name in overrides.volumes and not isinstance(one.source, VolumeClaim)
         else one
         for one in pod.volumes
     )
