@@ -60,6 +60,7 @@ def _decide(job: Job, status: Status, observation: Observation, now: float) -> D
 def _advance(job: Job, status: Status, observation: Observation, now: float) -> Decision:
     """Carry on a job that should be running."""
     kind = kinds.of(job)
+    observation = attempts.with_present_faults(status, observation)
     status = replace(status, started=now if status.started is None else status.started)
     status = outcome.note_done(job, status, observation)
     scaled: tuple[Event, ...] = ()

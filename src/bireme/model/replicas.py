@@ -173,6 +173,8 @@ class Fault(Struct, frozen=True):
     final: bool = False
     alone: bool = False
     """It concerns this replica only, such as a name that is taken: the others may start."""
+    attempt: int | None = None
+    """Of which attempt it was; None where it is always of the present one."""
 
 
 class Part(StrEnum):

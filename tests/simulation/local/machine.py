@@ -33,6 +33,7 @@ from bireme.runs.run_files import RunId
 from tests.simulation.local.profiles import Profile
 from tests.simulation.operator.loop import START
 from tests.simulation.rules import need
+from tests.simulation.seeing import need_to_act
 from tests.simulation.simulated_replica import CODES, HANGING
 
 
@@ -67,6 +68,7 @@ class Machine:
 
     def moment(self) -> None:
         """Something is about to be done, or was just done: the runner may not live to see it."""
+        need_to_act("something is done")
         if self.fuse is not None:
             self.fuse -= 1
             if self.fuse < 0:

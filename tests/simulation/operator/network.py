@@ -18,6 +18,7 @@ from bireme.backends.kubernetes.client.api_errors import UNREACHABLE, ApiError, 
 from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, User
 from bireme.backends.kubernetes.client.paths import target
 from bireme.backends.kubernetes.client.transport import Request, Wire
+from tests.simulation import seeing
 from tests.simulation.operator.answering import Front
 from tests.simulation.operator.history import Story
 from tests.simulation.operator.profiles import Profile
@@ -32,7 +33,7 @@ class Network:
         self.server, self.front, self.rng, self.profile, self.story = server, front, rng, profile, story
         self.watches = Watches(server, rng, profile)
         self.calm = False
-        self.asked = 0
+        self.asked = self.looks = 0
         self.mishaps = 0
 
     def happens(self, chance: float) -> bool:
@@ -77,6 +78,10 @@ class Line(Wire):
     async def _once(self, request: Request) -> Any:  # what reads as the response of aiohttp does
         network = self._network
         self.sent[request.name] += 1
+        if seeing.is_seeing():
+            network.looks += 1
+            if request.method != "GET":
+                network.story.breaks(f"{self.who} {request.method} {request.path} while it only looks")
         await self._pass()
         if self.is_cut() or ("leases" in request.path and network.story.now < self.no_lease_until):
             raise ApiError(0, UNREACHABLE, "no route to the server", source=self.source(request))

@@ -45,6 +45,8 @@ class Trace(Struct, frozen=True):
     digest: str
     fates: tuple[Status, ...]
     lines: tuple[str, ...]
+    looks: int
+    """Requests that were made by `see` of a backend."""
     violation: str = ""
     details: str = ""
 
@@ -97,6 +99,7 @@ async def _live(seed: int, rng: Random, profile: Profile) -> Trace:
         story.digest,
         tuple(cluster.rules.fates.values()),
         tuple(story.lines),
+        cluster.network.looks,
         story.violation,
         story.details,
     )

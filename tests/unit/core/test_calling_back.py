@@ -5,9 +5,20 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bireme.model.job import Job, Restart, RestartScope, RunPolicy
-from bireme.model.replicas import Told
+from bireme.model.replicas import Fault, Told
 from bireme.model.status import Phase
-from tests.unit.core.world import World, at_work, crashed, running, starts, stops, succeeded, told, workers
+from tests.unit.core.world import (
+    World,
+    at_work,
+    crashed,
+    running,
+    starts,
+    stopping,
+    stops,
+    succeeded,
+    told,
+    workers,
+)
 
 
 def failed(job: Job) -> World:
@@ -53,6 +64,24 @@ def test_its_budget_and_its_time_begin_anew() -> None:
 
     assert (world.phase(), world.status.attempt, world.status.crashes) == (Phase.RESTARTING, 2, 2)
     assert world.status.progress.saved == 20
+
+
+def test_what_could_not_be_started_before_it_was_resumed_does_not_fail_it_again() -> None:
+    """A backend shows a fault until the replica is removed, which may take as long as its grace."""
+    world = at_work(GANG)
+    fault = Fault("mnist-worker-1", "no such program", final=True, attempt=0)
+    there = (running("worker-0"), stopping("worker-1"))
+    world.look(*there, at=10.0, faults=(fault,))
+    assert world.phase() is Phase.FAILED
+    resume(world)
+
+    world.look(*there, at=11.0, faults=(fault,))
+    world.look(stopping("worker-1"), at=12.0, faults=(fault,))
+
+    assert (world.phase(), world.status.attempt) == (Phase.RESTARTING, 1)
+    assert starts(world.look(at=13.0)) == ["worker-0", "worker-1"]
+    world.look(at=14.0, faults=(replace(fault, attempt=1),))
+    assert world.phase() is Phase.FAILED
 
 
 def test_it_fails_again_and_stays_so_until_it_is_resumed_again() -> None:

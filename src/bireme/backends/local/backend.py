@@ -69,8 +69,9 @@ class LocalBackend:
         self.room = journal.room
         self._left: dict[str, ReplicaHistory] = {}
         self._runs: dict[str, ReplicaRun] = {}
-        self._faults: list[Fault] = []
         self._admission: Admission | None = None
+        self._refusal: Fault | None = None
+        """Why there can never be room for what was last asked for."""
         self._grant: Grant | None = None
         self._agents: AgentServer | None = None
         self._began: dict[str, float] = {}
@@ -83,16 +84,16 @@ class LocalBackend:
         self._processes.end_run(self._site.run)
 
     async def see(self, key: str, stored: Stored) -> Observation:
-        # Before they are removed: one that cannot be started again was not lost to somebody else.
-        replicas = tuple(self.replicas())
-        for name, run in list(self._runs.items()):
-            if run.fault is not None:
-                self._faults.append(Fault(name, run.fault, final=True))
-                if not run.is_busy:
-                    self.journal.append(Gone(run.placed.uid, self._clock.time()))
-                    del self._runs[name]
-        faults, self._faults = tuple(self._faults), []
-        return Observation(replicas, self._admission, faults)
+        # Only memory and files are read. What has ended was recorded by the task that watched it, and a
+        # replica that cannot be started is shown with its fault until the core has it stopped.
+        faults = [
+            Fault(name, run.fault, final=True, attempt=run.placed.start.attempt)
+            for name, run in self._runs.items()
+            if run.fault is not None
+        ]
+        if self._refusal is not None:
+            faults.append(self._refusal)
+        return Observation(tuple(self.replicas()), self._admission, tuple(faults))
 
     @property
     def holds(self) -> bool:
@@ -161,9 +162,11 @@ class LocalBackend:
                 self._admission = Waiting(action.attempt, str(error).partition("\n")[0])
             return
         except errors.NoRoom as error:
-            self._faults.append(Fault(action.demands[0].replica, str(error), final=True))
+            replica = action.demands[0].replica
+            self._refusal = Fault(replica, str(error), final=True, attempt=action.attempt)
             self._changed()
             return
+        self._refusal = None
         if isinstance(answer, Grant):
             book = {
                 name: Address(LOOPBACK, dict(answer.ports.get(name, {})))

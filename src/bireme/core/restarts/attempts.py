@@ -1,7 +1,7 @@
-"""Which attempt a replica is of, where its backend does not tell.
+"""Tells what is of the present attempt and what of an earlier one.
 
-A label can be taken away by anybody who may edit pods, and pods that another operator made for the same job
-never had one.
+Not every replica says of which attempt it is: a label can be taken away by anybody who may edit pods, and
+pods that another operator made for the same job never had one.
 """
 
 from __future__ import annotations
@@ -26,6 +26,16 @@ def resolved(status: Status, observation: Observation) -> Observation:
         for one in observation.replicas
     )
     return replace(observation, replicas=replicas)
+
+
+def with_present_faults(status: Status, observation: Observation) -> Observation:
+    """The observation without what could not be started in an earlier attempt.
+
+    A backend shows a fault until the replica is removed, or until resources are asked for again. A job that
+    was resumed meanwhile must not fail of it once more.
+    """
+    faults = tuple(fault for fault in observation.faults if fault.attempt in (None, status.attempt))
+    return replace(observation, faults=faults) if faults != observation.faults else observation
 
 
 def _attempt(status: Status, replica: Replica) -> int:
