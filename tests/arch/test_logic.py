@@ -44,7 +44,7 @@ def test_only_the_loop_sets_timers() -> None:
 
 
 def backends() -> list[Path]:
-    return sorted(one for one in BACKENDS.iterdir() if (one / "backend.py").exists())
+    return sorted(folder for folder in BACKENDS.iterdir() if list(folder.glob("*backend.py")))
 
 
 def reached_from(name: str, backend: Path) -> dict[tuple[Path, str], list[Function]]:
@@ -60,7 +60,8 @@ def reached_from(name: str, backend: Path) -> dict[tuple[Path, str], list[Functi
                 if isinstance(node, Function):
                     known.setdefault((path, node.name), []).append(node)
     reached: dict[tuple[Path, str], list[Function]] = {}
-    open_ends = [(backend / "backend.py", name)]
+    (module,) = backend.glob("*backend.py")
+    open_ends = [(module, name)]
     while open_ends:
         place = open_ends.pop()
         if place in reached or place not in known:

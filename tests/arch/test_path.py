@@ -23,7 +23,10 @@ def test_no_file_is_returned_to_before_the_operator_has_made_the_pods() -> None:
     operator = path.walked("operator")["operator"]
 
     assert operator["hops"][:2] == ["operator.controller", "engine.step"]
-    assert operator["hops"][-2:] == ["backends.kubernetes.backend", "backends.kubernetes.objects.pod_builder"]
+    assert operator["hops"][-2:] == [
+        "backends.kubernetes.pod_backend",
+        "backends.kubernetes.objects.pod_builder",
+    ]
     assert operator["returns"] == []
 
 

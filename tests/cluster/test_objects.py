@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from bireme import kinds
 from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.objects import autoscaler, mpi_objects, pod_builder
+from bireme.backends.kubernetes.objects import mpi_objects, pod_builder
 from bireme.backends.kubernetes.objects.pod_builder import Extras
+from bireme.backends.kubernetes.owned_objects import autoscaler
 from bireme.model.replicas import Addresses
 from tests.cluster.client_fixtures import working
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, Object, container, made, mpi, template
@@ -101,5 +102,5 @@ def objects(of: Made) -> Iterator[Object]:
                 yield found
     files = kinds.of(of.job).files(of.job, frozenset(), Addresses())
     yield from mpi_objects.supports(of.job, files, ["mnist-worker-0"])
-    if scaler := autoscaler.autoscaler(of.job):
+    if scaler := autoscaler(of.job):
         yield scaler

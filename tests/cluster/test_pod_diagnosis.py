@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from bireme.backends.kubernetes.objects.api_types import Node, Pod
+from bireme.backends.kubernetes.objects.api_types import NodeObject, Pod
 from bireme.backends.kubernetes.observe import pod_status
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
 from tests.cluster.harness import PYTHON, Json, Kubectl
@@ -116,7 +116,7 @@ def test_every_trouble_is_told_with_the_next_step(kubectl: Kubectl) -> None:
 
 
 def seen(kubectl: Kubectl) -> dict[str, Replica]:
-    nodes = {one.metadata.name: one for one in _items(kubectl, "nodes", Node)}
+    nodes = {one.metadata.name: one for one in _items(kubectl, "nodes", NodeObject)}
     pods = _items(kubectl, "pods", Pod)
     return {one.metadata.name: pod_status.replica(one, nodes.get(one.spec.nodeName)) for one in pods}
 

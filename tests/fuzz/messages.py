@@ -41,7 +41,7 @@ DEEP = b"[" * DEPTH + b"]" * DEPTH
 DEEP_MAP = b'{"a":' * DEPTH + b"1" + b"}" * DEPTH
 _SERVED = 10_000
 """The deepest nesting that an API server itself accepts."""
-SOURCE = api_errors.Source("https://127.0.0.1:1", "kind", "me", "GET", "/api/v1/pods")
+SOURCE = api_errors.RequestOrigin("https://127.0.0.1:1", "kind", "me", "GET", "/api/v1/pods")
 
 ORDER = wire.ForkRequest(
     "rank-0",
@@ -281,7 +281,7 @@ def pod_log(folder: Path) -> Target:
     )
 
     def read(data: bytes) -> None:
-        mark = pod_logs.Mark(since=0.0)
+        mark = pod_logs.LogPosition(since=0.0)
         passed = mark.news()
         for line in data.split(b"\n"):
             if (new := passed(line)) is not None:

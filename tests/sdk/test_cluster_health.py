@@ -9,7 +9,7 @@ import pytest
 
 from bireme.backends.kubernetes import operators
 from bireme.backends.kubernetes.cluster_checks import ClusterFacts, TaintFact, with_nodes
-from bireme.backends.kubernetes.objects.api_types import Meta, Node
+from bireme.backends.kubernetes.objects.api_types import Meta, NodeObject
 from bireme.backends.kubernetes.operators import Lease, LeaseSpec, Operator
 from bireme.backends.kubernetes.submit.job_client import Served
 from bireme.cli.render import render_cluster
@@ -35,7 +35,7 @@ FINE = ClusterFacts(
 )
 
 
-def _node(name: str = "n", *, ready: bool = True, **more: Any) -> Node:
+def _node(name: str = "n", *, ready: bool = True, **more: Any) -> NodeObject:
     body = {
         "metadata": {"name": name, "labels": more.pop("labels", {})},
         "spec": {"taints": more.pop("taints", [])},
@@ -44,7 +44,7 @@ def _node(name: str = "n", *, ready: bool = True, **more: Any) -> Node:
             "allocatable": {"cpu": "1500m", "memory": "1Gi", **more.pop("devices", {})},
         },
     }
-    return msgspec.convert(body, Node)
+    return msgspec.convert(body, NodeObject)
 
 
 def test_a_cluster_with_everything_has_no_problem() -> None:

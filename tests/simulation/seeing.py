@@ -6,7 +6,7 @@ import os
 import sys
 from types import FrameType
 
-from bireme.backends.kubernetes.backend import ClusterBackend
+from bireme.backends.kubernetes.pod_backend import ClusterBackend
 from bireme.backends.local.backend import LocalBackend
 from tests.simulation.rules import need
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from bireme import kinds
-from bireme.backends.kubernetes.backend import ClusterBackend, Settings
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.objects import pod_groups
-from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
+from bireme.backends.kubernetes.objects.api_types import NodeObject, Pod, PodGroup
 from bireme.backends.kubernetes.objects.job_objects import JobObject
+from bireme.backends.kubernetes.pod_backend import ClusterBackend, Settings
 from bireme.engine.step import Conflict, step
 from bireme.kinds import SERVED
 from bireme.kinds.kubeflow_labels import JOB_NAME
@@ -73,7 +73,7 @@ class Controller:
             changed = functools.partial(self._job_changed, plural)
             self.jobs[plural] = Scoped(api, (version(plural), plural), JobObject, changed, scope.namespaces)
         self.pods = Scoped(api, ("v1", "pods"), Pod, self._pod_changed, scope.namespaces, labels=JOB_NAME)
-        self.nodes = Scoped(api, ("v1", "nodes"), Node, self._node_changed) if scope.nodes else None
+        self.nodes = Scoped(api, ("v1", "nodes"), NodeObject, self._node_changed) if scope.nodes else None
         self.groups: Scoped[PodGroup] | None = None
         if settings.gang_scheduler:
             resource = (pod_groups.api_version(settings.gang_scheduler), pod_groups.PLURAL)
@@ -138,7 +138,7 @@ class Controller:
             if pod is not None and (owner := pod.metadata.controller) is not None:
                 self._wake(owner.uid)
 
-    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+    def _node_changed(self, before: NodeObject | None, after: NodeObject | None) -> None:
         if before is not None and after is not None and before.is_ready == after.is_ready:
             return
         known = after or before

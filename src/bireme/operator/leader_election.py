@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import Struct
-
 from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.objects.api_types import Meta
-from bireme.backends.kubernetes.operators import scope_annotations
+from bireme.backends.kubernetes.operators import Lease, LeaseSpec, scope_annotations
 
 LASTS = 15
 """Seconds after which a lease that was not renewed may be taken over."""
@@ -25,19 +22,6 @@ RENEW = 2.0
 
 LEASES = "coordination.k8s.io/v1"
 _log = logging.getLogger(__name__)
-
-
-class LeaseSpec(Struct, frozen=True):
-    holderIdentity: str | None = None
-    leaseDurationSeconds: int | None = None
-    acquireTime: str | None = None
-    renewTime: str | None = None
-    leaseTransitions: int | None = None
-
-
-class Lease(Struct, frozen=True):
-    metadata: Meta = Meta()
-    spec: LeaseSpec = LeaseSpec()
 
 
 class LostLead(Exception):

@@ -18,11 +18,11 @@ from msgspec import Struct
 
 from bireme import errors
 from bireme.backends.kubernetes import gang_admission, operators
-from bireme.backends.kubernetes.backend import Settings
 from bireme.backends.kubernetes.client.access import Access
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.error_hints import explained
 from bireme.backends.kubernetes.client.paths import path
+from bireme.backends.kubernetes.pod_backend import Settings
 from bireme.operator import health_server
 from bireme.operator.controller import Controller, Scope
 from bireme.operator.health_server import Listens

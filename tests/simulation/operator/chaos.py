@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from bireme.backends.kubernetes.objects.labels import ATTEMPT
+from bireme.backends.kubernetes.objects.job_objects import ATTEMPT
 from tests.simulation.operator import manifests
 from tests.simulation.operator.history import Story
 from tests.simulation.operator.kubelet import Kubelet

@@ -15,7 +15,7 @@ import msgspec
 from bireme.backends.kubernetes.client.access import Access
 from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.client.api_errors import UNREACHABLE, ApiError, refusal
-from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, User
+from bireme.backends.kubernetes.client.kubeconfigs import ChosenContext, Cluster, User
 from bireme.backends.kubernetes.client.paths import target
 from bireme.backends.kubernetes.client.transport import Request, Wire
 from tests.simulation import seeing
@@ -55,7 +55,7 @@ class Line(Wire):
 
     def __init__(self, who: str, network: Network, dies: Callable[[], None]) -> None:
         cluster = Cluster(server="http://model")
-        super().__init__(Access(Choice("model", "default", cluster, User(), who), {}))
+        super().__init__(Access(ChosenContext("model", "default", cluster, User(), who), {}))
         self.who, self._network, self._dies = who, network, dies
         self.is_dead = False
         self.cut_until = self.no_lease_until = 0.0

@@ -7,8 +7,8 @@ import contextlib
 import itertools
 import traceback
 
-from bireme.backends.kubernetes.backend import Settings
 from bireme.backends.kubernetes.client.api import ApiError
+from bireme.backends.kubernetes.pod_backend import Settings
 from bireme.operator.controller import Controller, Scope
 from bireme.operator.leader_election import Leadership, LostLead
 from bireme.operator.metrics import Metrics

@@ -13,8 +13,7 @@ import msgspec
 from bireme import errors, kinds
 from bireme.backends.kubernetes.objects import job_objects, job_status, pod_builder
 from bireme.backends.kubernetes.objects.api_types import seconds
-from bireme.backends.kubernetes.objects.job_objects import JobObject
-from bireme.backends.kubernetes.objects.labels import ATTEMPT
+from bireme.backends.kubernetes.objects.job_objects import ATTEMPT, JobObject
 from bireme.kinds import SERVED
 from bireme.manifest import read
 from bireme.model.job import CleanPods, Job, replica_ids

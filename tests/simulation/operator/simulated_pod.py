@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bireme.backends.kubernetes.objects.labels import ATTEMPT
+from bireme.backends.kubernetes.objects.job_objects import ATTEMPT
 from bireme.backends.kubernetes.observe.pod_diagnosis import NO_TRACE
 from tests.simulation.operator.server import Key, Tree, key_of, owner_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.backends.kubernetes.objects import labels
-from bireme.backends.kubernetes.objects.autoscaler import autoscaler
+from bireme.backends.kubernetes.objects import job_objects
+from bireme.backends.kubernetes.owned_objects import autoscaler
 from tests.unit.kubernetes.making import Made, Object, made, mpi, template
 
 METRICS = [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]
@@ -22,7 +22,7 @@ def test_an_elastic_job_is_scaled_by_its_metrics() -> None:
     assert autoscaler(job) == {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "mnist", "namespace": "ml", "ownerReferences": [labels.owner(job)]},
+        "metadata": {"name": "mnist", "namespace": "ml", "ownerReferences": [job_objects.owner(job)]},
         "spec": {
             "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "mnist"},
             "minReplicas": 1,

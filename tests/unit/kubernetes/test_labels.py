@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bireme import kinds
-from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects import job_objects
 from bireme.kinds.kubeflow_labels import JOB_ROLE
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, made, mpi, template
 
@@ -119,7 +119,7 @@ def test_every_pod_is_within_the_selector_of_its_job(kind: str) -> None:
 
 
 def test_objects_go_with_their_job() -> None:
-    assert labels.owner(mpi(V2BETA1).job) == {
+    assert job_objects.owner(mpi(V2BETA1).job) == {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
         "name": "mnist",
@@ -130,4 +130,4 @@ def test_objects_go_with_their_job() -> None:
 
 
 def test_a_selector_is_written_as_users_type_it() -> None:
-    assert labels.written({"a": "b", "c": "d"}) == "a=b,c=d"
+    assert job_objects.selector({"a": "b", "c": "d"}) == "a=b,c=d"

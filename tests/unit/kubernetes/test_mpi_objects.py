@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bireme.backends.kubernetes.objects import labels, mpi_objects, mpi_pods, ssh_keys
+from bireme.backends.kubernetes.objects import job_objects, mpi_objects, mpi_pods
 from bireme.kinds import mpi as kind
 from bireme.model.replicas import Addresses
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, Made, Object, container, made, mpi, template
 
 AGENT = {"bireme.io/mpi-agent": "exec"}
-ENTROPY = bytes(range(ssh_keys.ENTROPY))
+ENTROPY = bytes(range(mpi_objects.ENTROPY))
 
 
 def objects(
@@ -59,7 +59,7 @@ def test_every_object_goes_with_its_job() -> None:
         for one in objects(job).values():
             assert one["metadata"]["namespace"] == "ml"
             assert one["metadata"]["labels"] == {"app": "mnist"}
-            assert one["metadata"]["ownerReferences"] == [labels.owner(job.job)]
+            assert one["metadata"]["ownerReferences"] == [job_objects.owner(job.job)]
 
 
 def test_other_kinds_need_nothing() -> None:
@@ -154,7 +154,7 @@ def test_its_program_runs_by_itself(tmp_path: Path) -> None:
 
 
 def test_the_secret_holds_both_halves() -> None:
-    secret = mpi_objects.ssh_secret(mpi(V2BETA1).job, ssh_keys.pair(ENTROPY, "mnist"))
+    secret = mpi_objects.ssh_secret(mpi(V2BETA1).job, mpi_objects.key_pair(ENTROPY, "mnist"))
 
     assert secret["metadata"]["name"] == "mnist-ssh"
     assert secret["type"] == "kubernetes.io/ssh-auth"
@@ -163,9 +163,9 @@ def test_the_secret_holds_both_halves() -> None:
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
-@pytest.mark.parametrize("entropy", [ENTROPY, b"\xff" * ssh_keys.ENTROPY, os.urandom(74)])
+@pytest.mark.parametrize("entropy", [ENTROPY, b"\xff" * mpi_objects.ENTROPY, os.urandom(74)])
 def test_openssh_finds_the_public_half_in_the_private_one(entropy: bytes, tmp_path: Path) -> None:
-    pair = ssh_keys.pair(entropy, "mnist")
+    pair = mpi_objects.key_pair(entropy, "mnist")
     private = tmp_path / "id_rsa"
     private.touch(mode=stat.S_IRUSR | stat.S_IWUSR)
     private.write_text(pair.private)
@@ -176,16 +176,16 @@ def test_openssh_finds_the_public_half_in_the_private_one(entropy: bytes, tmp_pa
 
 
 def test_other_randomness_is_another_key() -> None:
-    assert ssh_keys.pair(ENTROPY, "a") == ssh_keys.pair(ENTROPY, "a")
-    assert ssh_keys.pair(ENTROPY, "a").private != ssh_keys.pair(ENTROPY[::-1], "a").private
+    assert mpi_objects.key_pair(ENTROPY, "a") == mpi_objects.key_pair(ENTROPY, "a")
+    assert mpi_objects.key_pair(ENTROPY, "a").private != mpi_objects.key_pair(ENTROPY[::-1], "a").private
 
 
 def test_too_little_randomness_is_refused() -> None:
     with pytest.raises(ValueError, match="74 random bytes"):
-        ssh_keys.pair(b"short", "a")
+        mpi_objects.key_pair(b"short", "a")
 
 
 def test_a_key_does_not_show_itself() -> None:
-    pair = ssh_keys.pair(ENTROPY, "a")
+    pair = mpi_objects.key_pair(ENTROPY, "a")
 
     assert pair.private.splitlines()[1] not in repr(pair)

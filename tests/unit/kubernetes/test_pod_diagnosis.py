@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bireme.backends.kubernetes.objects.api_types import Condition, Meta, Node, NodeStatus, Pod
+from bireme.backends.kubernetes.objects.api_types import Meta, NodeObject, NodeStatus, ObjectCondition, Pod
 from bireme.backends.kubernetes.observe import pod_diagnosis
 from bireme.backends.kubernetes.observe.pod_status import READY_NODE
 from tests.unit.kubernetes.making import Object, container, seen
 
-LOST = Node(Meta("n1"), status=NodeStatus((Condition("Ready", "Unknown"),)))
+LOST = NodeObject(Meta("n1"), status=NodeStatus((ObjectCondition("Ready", "Unknown"),)))
 
 
 # Any: parts of an API object.
@@ -30,7 +30,7 @@ def pod(phase: str, *statuses: Object, resources: Object | None = None, **status
     )
 
 
-def told(one: Pod, node: Node | None = READY_NODE) -> tuple[str, str]:
+def told(one: Pod, node: NodeObject | None = READY_NODE) -> tuple[str, str]:
     trouble = pod_diagnosis.of(one, node)
     return trouble.reason, trouble.message
 
@@ -289,7 +289,7 @@ def test_a_pod_that_failed_as_a_whole(status: Object, reason: str, sentence: str
 @pytest.mark.parametrize(
     ("node", "fact"), [(LOST, "node n1 does not answer"), (None, "node n1 no longer exists")]
 )
-def test_a_pod_on_a_lost_node(node: Node | None, fact: str) -> None:
+def test_a_pod_on_a_lost_node(node: NodeObject | None, fact: str) -> None:
     reason, sentence = told(pod("Running"), node)
 
     assert reason == "NodeNotReady"

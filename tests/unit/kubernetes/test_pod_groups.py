@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.backends.kubernetes.objects import labels, pod_groups
+from bireme.backends.kubernetes.objects import job_objects, pod_groups
 from bireme.backends.kubernetes.objects.api_types import PodGroup, PodGroupStatus
 from tests.unit.kubernetes.making import V1, V2BETA1, Made, Object, container, made, mpi, template
 
@@ -35,7 +35,7 @@ def test_volcano_s_group() -> None:
     assert pod_groups.podgroup(job.job, "volcano", by_role(job), {}) == {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
-        "metadata": {"name": "mnist", "namespace": "ml", "ownerReferences": [labels.owner(job.job)]},
+        "metadata": {"name": "mnist", "namespace": "ml", "ownerReferences": [job_objects.owner(job.job)]},
         "spec": {
             "minMember": 2,
             "minResources": {"cpu": "3"},

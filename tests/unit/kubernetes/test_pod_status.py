@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes.objects import labels
-from bireme.backends.kubernetes.objects.api_types import Condition, Meta, Node, NodeStatus, Pod, seconds
+from bireme.backends.kubernetes.objects import job_objects
+from bireme.backends.kubernetes.objects.api_types import (
+    Meta,
+    NodeObject,
+    NodeStatus,
+    ObjectCondition,
+    Pod,
+    seconds,
+)
 from bireme.backends.kubernetes.observe import pod_status
 from bireme.core.replicas import removal
 from bireme.kinds.kubeflow_labels import REPLICA_INDEX
@@ -31,8 +38,8 @@ DUE = "2023-11-14T22:13:20Z"  # NOW
 READY = pod_status.READY_NODE
 
 
-def node(ready: str) -> Node:
-    return Node(Meta("n1"), status=NodeStatus((Condition("Ready", ready),)))
+def node(ready: str) -> NodeObject:
+    return NodeObject(Meta("n1"), status=NodeStatus((ObjectCondition("Ready", ready),)))
 
 
 def torch(*containers: Object) -> Made:
@@ -43,9 +50,9 @@ def torch(*containers: Object) -> Made:
 @pytest.mark.parametrize("label", [None, "", "x", "1_0", "-1", "1.5"])
 def test_a_pod_whose_attempt_is_not_told_counts_as_of_the_first(label: str | None) -> None:
     raw = torch().pod("worker", 2, attempt=5)
-    del raw["metadata"]["labels"][labels.ATTEMPT]
+    del raw["metadata"]["labels"][job_objects.ATTEMPT]
     if label is not None:
-        raw["metadata"]["labels"][labels.ATTEMPT] = label
+        raw["metadata"]["labels"][job_objects.ATTEMPT] = label
 
     replica = pod_status.replica(pod(raw), READY)
 
@@ -159,7 +166,7 @@ def test_a_replica_has_ended_when_its_containers_have_and_none_comes_again(
     [("True", READY, True), ("False", READY, False), ("True", node("Unknown"), False), ("True", None, False)],
 )
 def test_a_replica_is_ready_if_its_pod_is_and_its_node_answers(
-    condition: str, of: Node | None, ready: bool
+    condition: str, of: NodeObject | None, ready: bool
 ) -> None:
     one = pod(phase="Running", conditions=[{"type": "Ready", "status": condition}])
 
@@ -255,7 +262,7 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionB
         ({"containerStatuses": [ended("pytorch", 1)]}, None, Loss.CRASH),
     ],
 )
-def test_a_crash_is_told_from_an_eviction(status: Object, of: Node | None, loss: Loss) -> None:
+def test_a_crash_is_told_from_an_eviction(status: Object, of: NodeObject | None, loss: Loss) -> None:
     assert pod_status.replica(pod(phase="Failed", **status), of).loss is loss
 
 
@@ -267,8 +274,8 @@ def test_a_pod_that_is_being_removed_is_stopping() -> None:
     assert not pod_status.replica(pod(phase="Running"), READY).stopping
 
 
-@pytest.mark.parametrize("of", [node("Unknown"), node("False"), Node(Meta("n1")), None])
-def test_a_pod_past_its_end_on_a_lost_node_is_given_up(of: Node | None) -> None:
+@pytest.mark.parametrize("of", [node("Unknown"), node("False"), NodeObject(Meta("n1")), None])
+def test_a_pod_past_its_end_on_a_lost_node_is_given_up(of: NodeObject | None) -> None:
     replica = pod_status.replica(pod(phase="Running", deleted=DUE), of)
 
     assert (replica.unreachable, replica.grace_ends) == (True, NOW)
@@ -290,7 +297,7 @@ def test_it_is_given_up_in_any_phase_because_its_name_is_wanted(phase: str) -> N
         (pod(phase="Pending", deleted=DUE, node_name=""), None),
     ],
 )
-def test_nobody_else_is_given_up(one: Pod, of: Node | None) -> None:
+def test_nobody_else_is_given_up(one: Pod, of: NodeObject | None) -> None:
     replica = pod_status.replica(one, of)
 
     assert given_up_at(replica) is None

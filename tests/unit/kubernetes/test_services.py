@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects import job_objects
 from bireme.backends.kubernetes.objects.pod_builder import service
 from tests.unit.kubernetes.making import V1, V1ALPHA2, V2BETA1, container, made, mpi, template
 
@@ -26,7 +26,7 @@ def test_a_replica_is_found_under_the_name_of_its_pod() -> None:
             "name": "mnist-worker-0",
             "namespace": "ml",
             "labels": marks,
-            "ownerReferences": [labels.owner(job.job)],
+            "ownerReferences": [job_objects.owner(job.job)],
         },
         "spec": {
             "clusterIP": "None",

@@ -12,7 +12,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from bireme.backends.kubernetes.client.access import Access
-from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, User
+from bireme.backends.kubernetes.client.kubeconfigs import ChosenContext, Cluster, User
 
 R = TypeVar("R")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -110,7 +110,7 @@ async def serving(handler: Handler) -> AsyncIterator[Access]:
 
 
 def access(server: str, user: User | None = None, **cluster: Any) -> Access:
-    choice = Choice("test", "ns", Cluster(server=server, **cluster), user or User(), "jane")
+    choice = ChosenContext("test", "ns", Cluster(server=server, **cluster), user or User(), "jane")
     return Access(choice, {})
 
 

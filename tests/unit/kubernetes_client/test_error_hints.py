@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bireme.backends.kubernetes.client.api_errors import UNREACHABLE, UNTRUSTED, ApiError, Source
+from bireme.backends.kubernetes.client.api_errors import UNREACHABLE, UNTRUSTED, ApiError, RequestOrigin
 from bireme.backends.kubernetes.client.error_hints import explained
 from bireme.errors import BadInput, BadManifest, BiremeError, NoAccess, NoRoom, OurBug, Unreachable
 
@@ -16,7 +16,7 @@ JOBS = "/apis/kubeflow.org/v1/namespaces/team/tfjobs"
 def error(
     status: int, reason: str, message: str = "", details: dict[str, Any] | None = None, path: str = JOBS
 ) -> BiremeError:
-    source = Source("https://api:6443", "work", "jane", "POST", path)
+    source = RequestOrigin("https://api:6443", "work", "jane", "POST", path)
     return explained(ApiError(status, reason, message, details, source=source))
 
 

@@ -8,8 +8,7 @@ import pytest
 from aiohttp import web
 
 from bireme.backends.kubernetes.client.api import Api, ApiError
-from bireme.backends.kubernetes.objects.job_objects import JobObject
-from bireme.backends.kubernetes.objects.labels import SUBMISSION
+from bireme.backends.kubernetes.objects.job_objects import SUBMISSION, JobObject
 from bireme.backends.kubernetes.submit import job_client
 from tests.unit.kubernetes_client.server import run, serving, status
 

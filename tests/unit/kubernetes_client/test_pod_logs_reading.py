@@ -6,14 +6,14 @@ from aiohttp import web
 
 from bireme.backends.kubernetes import pod_logs
 from bireme.backends.kubernetes.client.api import Api
-from bireme.backends.kubernetes.pod_logs import ECHO, Mark, Source
+from bireme.backends.kubernetes.pod_logs import ECHO, LogPosition, LogSource
 from bireme.runs.logs.log_reader import LogLine
 from bireme.runtime.records import log_echo
 from bireme.runtime.records.log_echo import Reporter
 from bireme.runtime.records.record_format import Scalars
 from tests.unit.kubernetes_client.server import run, serving
 
-SOURCE = Source("ns", "train-master-0", "uid", "pytorch", "train-master-0")
+SOURCE = LogSource("ns", "train-master-0", "uid", "pytorch", "train-master-0")
 
 
 def echo(step: int) -> str:
@@ -21,7 +21,7 @@ def echo(step: int) -> str:
     return line
 
 
-def read(log: list[str], mark: Mark) -> tuple[list[LogLine], list[str]]:
+def read(log: list[str], mark: LogPosition) -> tuple[list[LogLine], list[str]]:
     """What is read of a log, and how many lines were asked for each time."""
     asked: list[str] = []
     stamped = [f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z {line}" for second, line in enumerate(log)]
@@ -44,7 +44,7 @@ def for_people(lines: list[LogLine]) -> list[str]:
 
 
 def test_what_was_reported_is_taken_out_of_the_lines() -> None:
-    lines, _ = read(["begin", echo(1), f"50% |###  |{echo(2)}", "", "end"], Mark())
+    lines, _ = read(["begin", echo(1), f"50% |###  |{echo(2)}", "", "end"], LogPosition())
 
     assert for_people(lines) == ["begin", "50% |###  |", "", "end"]
     told = [log_echo.read(line.text) for line in lines if line.stream == ECHO]
@@ -54,20 +54,20 @@ def test_what_was_reported_is_taken_out_of_the_lines() -> None:
 def test_the_last_lines_are_the_last_ones_for_people() -> None:
     log = ["the traceback", "the error", *(echo(step) for step in range(300))]
 
-    lines, asked = read(log, Mark(last=2))
+    lines, asked = read(log, LogPosition(last=2))
 
     assert for_people(lines) == ["the traceback", "the error"]
     assert asked == ["2", "8", "32", "128", "512"]
 
 
 def test_a_log_without_echoes_is_asked_for_once() -> None:
-    lines, asked = read([str(number) for number in range(100)], Mark(last=3))
+    lines, asked = read([str(number) for number in range(100)], LogPosition(last=3))
 
     assert for_people(lines) == ["97", "98", "99"]
     assert asked == ["3"]
 
 
 def test_no_lines_are_asked_for_where_none_are_wanted() -> None:
-    mark = Mark(last=0)
+    mark = LogPosition(last=0)
 
     assert read(["a", "b"], mark)[1] == ["0"]

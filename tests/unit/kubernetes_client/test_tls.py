@@ -19,7 +19,7 @@ from aiohttp import web
 from bireme.backends.kubernetes.client.access import Access
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.api_errors import UNTRUSTED
-from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, Plugin, User
+from bireme.backends.kubernetes.client.kubeconfigs import ChosenContext, Cluster, Plugin, User
 from tests.unit.kubernetes_client.server import run
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
@@ -93,7 +93,7 @@ def inline(papers: Path, name: str) -> str:
 
 async def whoami(papers: Path, user: User, **cluster: Any) -> str:
     async with serving(papers) as server:
-        access = Access(Choice("test", "ns", Cluster(server=server, **cluster), user), {})
+        access = Access(ChosenContext("test", "ns", Cluster(server=server, **cluster), user), {})
         async with Api(access) as api:
             return str((await api.get("/version"))["name"])
 
@@ -164,7 +164,7 @@ def test_a_certificate_that_is_renewed_in_its_file_is_shown_from_then_on(
             cluster = Cluster(
                 server=server, certificate_authority=str(papers / "ca.crt"), tls_server_name=NAME
             )
-            access = Access(Choice("test", "ns", cluster, user), {})
+            access = Access(ChosenContext("test", "ns", cluster, user), {})
             async with Api(access) as api:
                 names = [(await api.get("/version"))["name"]]
                 for kind in ("crt", "key"):

@@ -10,7 +10,7 @@ import pytest
 from bireme import errors
 from bireme.backends.kubernetes import rollouts
 from bireme.backends.kubernetes.objects.api_types import Pod
-from bireme.backends.kubernetes.rollouts import Deployment, Progress, ReplicaSet, Rollout, Standing
+from bireme.backends.kubernetes.rollouts import Deployment, ReplicaSet, Rollout, RolloutProgress, Standing
 from bireme.operator.install import readiness
 
 IMAGE = "registry.example/bireme-operator:1"
@@ -82,7 +82,7 @@ def test_what_the_status_says_of_the_version_before_is_not_believed() -> None:
 
     found = fares(deployment(generation=3, **RUNS), earlier, holder="bireme-operator-1-x_1_ab")
 
-    assert (found.progress, found.reason) == (Progress.COMING, "")
+    assert (found.progress, found.reason) == (RolloutProgress.COMING, "")
 
 
 def test_an_image_that_cannot_be_pulled_is_named_with_the_commands_that_make_one() -> None:
@@ -91,7 +91,7 @@ def test_an_image_that_cannot_be_pulled_is_named_with_the_commands_that_make_one
     found = fares(deployment(), pod(container=waiting("ErrImagePull", said)))
     told = readiness.failure(found, 60.0)
 
-    assert (found.progress, told.exit_status) == (Progress.STUCK, 5)
+    assert (found.progress, told.exit_status) == (RolloutProgress.STUCK, 5)
     assert f"image {IMAGE} does not answer" in told.what
     assert f"docker push {IMAGE}" in told.hint
     assert f"bireme install --image {IMAGE}" in told.hint
@@ -168,7 +168,7 @@ def test_the_version_before_serves_while_the_new_one_does_not_start() -> None:
 
 def test_a_trouble_must_last_and_one_that_may_pass_is_waited_for() -> None:
     broken = fares(deployment(), pod(container=crashed("bireme: x")))
-    crowded = Standing("ns", IMAGE, Progress.STUCK, "Unschedulable", "no node takes it")
+    crowded = Standing("ns", IMAGE, RolloutProgress.STUCK, "Unschedulable", "no node takes it")
 
     assert [readiness.is_clear(broken, lasted) for lasted in (0.0, readiness.STEADY)] == [False, True]
     assert not readiness.is_clear(crowded, 60.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bireme.backends.kubernetes.pod_logs import Mark, has_ended, nanoseconds
+from bireme.backends.kubernetes.pod_logs import LogPosition, has_ended, nanoseconds
 from tests.sdk.clusterobjects import ended, pod
 
 
@@ -37,7 +37,7 @@ def _log(times: list[int]) -> list[bytes]:
 )
 def test_over_any_breaks_every_line_comes_once_in_its_order(times: list[int], breaks: list[int]) -> None:
     log = _log(sorted(times))
-    mark = Mark()
+    mark = LogPosition()
     got = []
 
     for end in [*sorted(breaks), len(log)]:
@@ -53,7 +53,7 @@ def test_over_any_breaks_every_line_comes_once_in_its_order(times: list[int], br
 
 
 def test_only_what_is_new_enough_passes() -> None:
-    passed = Mark(since=2.5).news()
+    passed = LogPosition(since=2.5).news()
 
     assert [passed(line) is not None for line in _log([10**9, 25 * 10**8, 3 * 10**9])] == [False, True, True]
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from bireme.backends.kubernetes import operators, rollouts
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.objects.api_types import Meta, Node
+from bireme.backends.kubernetes.objects.api_types import Meta, NodeObject
 from bireme.backends.kubernetes.rollouts import Deployment, Standing
 from bireme.backends.kubernetes.submit import job_client
 from bireme.model import quantities
@@ -143,7 +143,7 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         operators.find_leases(api),
     )
     nodes, classes, dns, installed = await asyncio.gather(
-        _allowed(api.listing(path("v1", "nodes"), Node)),
+        _allowed(api.listing(path("v1", "nodes"), NodeObject)),
         _allowed(api.listing(path("storage.k8s.io/v1", "storageclasses"), _StorageClass)),
         _dns(api),
         _installed(api),
@@ -175,7 +175,7 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
     return facts if classes is None else _with_classes(facts, classes.items)
 
 
-def with_nodes(facts: ClusterFacts, nodes: Sequence[Node]) -> ClusterFacts:
+def with_nodes(facts: ClusterFacts, nodes: Sequence[NodeObject]) -> ClusterFacts:
     """Adds what nodes offer. Pure."""
     usable = [one for one in nodes if one.is_ready and not one.spec.unschedulable]
     devices: dict[str, int] = {}
@@ -195,7 +195,7 @@ def with_nodes(facts: ClusterFacts, nodes: Sequence[Node]) -> ClusterFacts:
     )
 
 
-def _has_idle_gpu(node: Node) -> bool:
+def _has_idle_gpu(node: NodeObject) -> bool:
     labelled = any(node.metadata.labels.get(label) == "true" for label in _GPU_LABELS)
     return labelled and not any(
         name.endswith(GPU_SUFFIXES) and quantities.parse(amount)
@@ -203,7 +203,7 @@ def _has_idle_gpu(node: Node) -> bool:
     )
 
 
-def _taints(nodes: Sequence[Node]) -> tuple[TaintFact, ...]:
+def _taints(nodes: Sequence[NodeObject]) -> tuple[TaintFact, ...]:
     counts: dict[str, int] = {}
     for node in nodes:
         for taint in node.spec.taints:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects.api_types import Meta, seconds
+from bireme.backends.kubernetes.objects.job_objects import selector
 from bireme.backends.kubernetes.submit.job_client import Served
 
 LEASE = "bireme-operator"
@@ -40,6 +41,9 @@ class Operator(StrEnum):
 class LeaseSpec(Struct, frozen=True):
     holderIdentity: str | None = None
     renewTime: str | None = None
+    leaseDurationSeconds: int | None = None
+    acquireTime: str | None = None
+    leaseTransitions: int | None = None
 
 
 class Lease(Struct, frozen=True):
@@ -124,7 +128,7 @@ def _holders(leases: Iterable[Lease]) -> tuple[str, ...]:
 
 async def find_leases(api: Api, namespace: str = NAMESPACE) -> tuple[Lease, ...] | None:
     """The leases of our operators, in all namespaces or else in this one; None if we may not look."""
-    label = ",".join(f"{name}={value}" for name, value in UNELECTED_LABELS.items())
+    label = selector(UNELECTED_LABELS)
     for where in (
         path("coordination.k8s.io/v1", "leases"),
         path("coordination.k8s.io/v1", "leases", namespace),

@@ -10,15 +10,17 @@ from typing import Any
 
 import msgspec
 
+from bireme import kinds
 from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.objects import autoscaler, mpi_pods
+from bireme.backends.kubernetes.objects import job_objects, mpi_pods
 from bireme.backends.kubernetes.objects.api_types import Meta, Named, Pod
 from bireme.kinds.kubeflow_labels import JOB_NAME
 from bireme.model.job import Job
 
 Object = dict[str, Any]
 
+AUTOSCALING = "autoscaling/v2"
 _PLURALS = {
     "ConfigMap": "configmaps",
     "HorizontalPodAutoscaler": "horizontalpodautoscalers",
@@ -109,7 +111,7 @@ class OwnedObjects:
 
     async def keep_autoscaler(self, job: Job) -> None:
         """Scale the job as its elastic policy says now; raises ApiError where that is refused."""
-        scaler = autoscaler.autoscaler(job)
+        scaler = autoscaler(job)
         if scaler is None:
             if job.uid in self._scalers:
                 await self.drop_autoscaler(job)
@@ -119,16 +121,16 @@ class OwnedObjects:
 
     def autoscaler_differs(self, job: Job) -> bool:
         """Whether the job's autoscaler is missing, is one too many, or says something else than the job."""
-        scaler = autoscaler.autoscaler(job)
+        scaler = autoscaler(job)
         made, _ = self._scalers.get(job.uid, (b"", ""))
         return made != (msgspec.json.encode(scaler) if scaler is not None else b"")
 
     def has_autoscaler(self, job: Job) -> bool:
-        return job.uid in self._scalers or (job.uid not in self._unscaled and autoscaler.scales(job))
+        return job.uid in self._scalers or (job.uid not in self._unscaled and scales(job))
 
     async def drop_autoscaler(self, job: Job) -> None:
         if self.has_autoscaler(job):
-            where = path(autoscaler.API_VERSION, autoscaler.PLURAL, job.namespace, job.name)
+            where = path(AUTOSCALING, "horizontalpodautoscalers", job.namespace, job.name)
             await self._drop(job, where, self._scalers.get(job.uid, (b"", ""))[1])
             self._scalers.pop(job.uid, None)
             self._unscaled.add(job.uid)
@@ -204,6 +206,33 @@ class OwnedObjects:
                 raise
             return "", False
         return (found.metadata.uid if _is_of(found, job) else ""), (found.rules or []) == wanted["rules"]
+
+
+def scales(job: Job) -> bool:
+    """Whether the cluster may scale the job by itself."""
+    return kinds.of(job).autoscaling(job) is not None
+
+
+def autoscaler(job: Job) -> Object | None:
+    """The autoscaler of a job; one that is suspended has none, or it would be scaled up from nothing."""
+    scaling = kinds.of(job).autoscaling(job)
+    if scaling is None or job.policy.suspend:
+        return None
+    return {
+        "apiVersion": AUTOSCALING,
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {
+            "name": job.name,
+            "namespace": job.namespace,
+            "ownerReferences": [job_objects.owner(job)],
+        },
+        "spec": {
+            "scaleTargetRef": {"apiVersion": job.api_version, "kind": job.kind, "name": job.name},
+            "minReplicas": scaling.least,
+            "maxReplicas": scaling.most,
+            "metrics": list(scaling.metrics),
+        },
+    }
 
 
 async def make(api: Api, job: Job, wanted: Object) -> str:

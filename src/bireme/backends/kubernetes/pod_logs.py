@@ -34,7 +34,7 @@ ECHO = "echo"
 """The stream of lines that hold what a rank reported; no program printed them for people."""
 
 
-class Source(Struct, frozen=True):
+class LogSource(Struct, frozen=True):
     """One container of a pod, and the replica whose lines it prints."""
 
     namespace: str
@@ -48,7 +48,7 @@ class Source(Struct, frozen=True):
         return path("v1", "pods", self.namespace, self.pod, "log")
 
 
-class Mark:
+class LogPosition:
     """How far a log was read: the time of the last line, and how many lines had that very time."""
 
     def __init__(self, since: float | None = None, last: int | None = None) -> None:
@@ -64,13 +64,13 @@ class Mark:
         """How many lines are wanted at most; None for all, as after the first reading."""
         return self._last if self._nanoseconds < 0 else None
 
-    def asking_for(self, last: int | None) -> Mark:
+    def asking_for(self, last: int | None) -> LogPosition:
         """The same place, from where so many lines are asked for."""
         other = copy.copy(self)
         other._last, other.count = last, 0
         return other
 
-    def go_on_from(self, other: Mark) -> None:
+    def go_on_from(self, other: LogPosition) -> None:
         self._nanoseconds, self._same, self.count = other._nanoseconds, other._same, other.count
 
     def query(self) -> dict[str, str]:
@@ -103,7 +103,7 @@ class Mark:
         return passed
 
 
-async def read(api: Api, source: Source, mark: Mark) -> list[LogLine]:
+async def read(api: Api, source: LogSource, mark: LogPosition) -> list[LogLine]:
     """The lines from a mark to the end; none where the container has not started or is gone.
 
     Where only the last few are wanted, these are the last few for people: more are asked for until so many
@@ -121,17 +121,17 @@ async def read(api: Api, source: Source, mark: Mark) -> list[LogLine]:
         asked *= 4
 
 
-async def beginning(api: Api, source: Source, size: int) -> list[LogLine]:
+async def beginning(api: Api, source: LogSource, size: int) -> list[LogLine]:
     """The lines in the first bytes of a log, those for us included; the last of them may be cut."""
-    return await _read(api, source, Mark(), limitBytes=str(size))
+    return await _read(api, source, LogPosition(), limitBytes=str(size))
 
 
-async def ending(api: Api, source: Source, count: int) -> list[LogLine]:
+async def ending(api: Api, source: LogSource, count: int) -> list[LogLine]:
     """The last lines of a log, those for us included."""
-    return await _read(api, source, Mark(last=count))
+    return await _read(api, source, LogPosition(last=count))
 
 
-async def _read(api: Api, source: Source, mark: Mark, **more: str) -> list[LogLine]:
+async def _read(api: Api, source: LogSource, mark: LogPosition, **more: str) -> list[LogLine]:
     found: list[LogLine] = []
     try:
         async for line in _lines(api, source, mark, more):
@@ -144,8 +144,8 @@ async def _read(api: Api, source: Source, mark: Mark, **more: str) -> list[LogLi
 
 async def follow(
     api: Api,
-    source: Source,
-    mark: Mark,
+    source: LogSource,
+    mark: LogPosition,
     emit: Callable[[LogLine], None],
     has_ended: Callable[[], bool],
 ) -> None:
@@ -168,12 +168,12 @@ async def follow(
         pause = min(LONGEST_PAUSE, pause * 1.5)
 
 
-def sources(pod: Pod, replica: str) -> list[Source]:
+def sources(pod: Pod, replica: str) -> list[LogSource]:
     """The containers of a pod that have or will have printed something."""
     statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
     meta = pod.metadata
     return [
-        Source(meta.namespace, meta.name, meta.uid, one.name, replica)
+        LogSource(meta.namespace, meta.name, meta.uid, one.name, replica)
         for one in statuses
         if one.state.running or one.state.terminated or one.lastState.terminated
     ]
@@ -192,7 +192,9 @@ def has_ended(pod: Pod | None, container: str) -> bool:
     return ended and (is_init or pod.spec.restartPolicy == "Never")
 
 
-async def _lines(api: Api, source: Source, mark: Mark, more: dict[str, str]) -> AsyncIterator[LogLine]:
+async def _lines(
+    api: Api, source: LogSource, mark: LogPosition, more: dict[str, str]
+) -> AsyncIterator[LogLine]:
     query = {"container": source.container, "timestamps": "true", **mark.query(), **more}
     passed = mark.news()
     async for line in api.lines(source.path, **query):

@@ -15,13 +15,13 @@ from bireme import __version__
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects.api_types import (
-    Condition,
+    ContainerStateTerminated,
     Meta,
-    Node,
+    NodeObject,
     NodeStatus,
+    ObjectCondition,
     Pod,
-    PodSpec,
-    Terminated,
+    PodObjectSpec,
 )
 from bireme.backends.kubernetes.observe import pod_diagnosis
 from bireme.backends.kubernetes.observe.pod_diagnosis import NO_IMAGE, NOT_STARTED, Trouble
@@ -33,16 +33,16 @@ REVISION = "deployment.kubernetes.io/revision"
 NO_LEASE = "NoLease"
 NOT_CREATED = "FailedCreate"
 SCALED_DOWN = "ScaledDown"
-_READY = Node(status=NodeStatus(conditions=(Condition("Ready", "True"),)))
+_READY = NodeObject(status=NodeStatus(conditions=(ObjectCondition("Ready", "True"),)))
 
 
-class Template(Struct, frozen=True):
-    spec: PodSpec = PodSpec()
+class DeploymentTemplate(Struct, frozen=True):
+    spec: PodObjectSpec = PodObjectSpec()
 
 
 class DeploymentSpec(Struct, frozen=True):
     replicas: int = 1
-    template: Template = Template()
+    template: DeploymentTemplate = DeploymentTemplate()
 
 
 class DeploymentStatus(Struct, frozen=True):
@@ -50,7 +50,7 @@ class DeploymentStatus(Struct, frozen=True):
     replicas: int = 0
     updatedReplicas: int = 0
     availableReplicas: int = 0
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ObjectCondition, ...] = ()
 
 
 class Deployment(Struct, frozen=True):
@@ -69,13 +69,13 @@ class Rollout(Struct, frozen=True):
     deployment: Deployment
     sets: tuple[ReplicaSet, ...] = ()
     pods: tuple[Pod, ...] = ()
-    nodes: dict[str, Node] | None = None
+    nodes: dict[str, NodeObject] | None = None
     """None where nodes may not be read: they are taken for ready."""
     holder: str = ""
     """Which process holds the lease, as `pod_pid_random`."""
 
 
-class Progress(StrEnum):
+class RolloutProgress(StrEnum):
     AVAILABLE = "available"
     COMING = "coming"
     STUCK = "stuck"
@@ -86,7 +86,7 @@ class Standing(Struct, frozen=True):
 
     namespace: str
     image: str
-    progress: Progress
+    progress: RolloutProgress
     reason: str = ""
     message: str = ""
     """What keeps it from running, in a word and in a sentence; both empty when nothing does."""
@@ -97,11 +97,11 @@ class Standing(Struct, frozen=True):
 
     @property
     def works(self) -> bool:
-        return self.progress is Progress.AVAILABLE
+        return self.progress is RolloutProgress.AVAILABLE
 
     @property
     def is_stuck(self) -> bool:
-        return self.progress is Progress.STUCK
+        return self.progress is RolloutProgress.STUCK
 
 
 async def see(api: Api, deployment: Deployment) -> Rollout:
@@ -111,7 +111,7 @@ async def see(api: Api, deployment: Deployment) -> Rollout:
     sets, pods, nodes, lease = await asyncio.gather(
         api.listing(path("apps/v1", "replicasets", home), ReplicaSet, labelSelector=chosen),
         api.listing(path("v1", "pods", home), Pod, labelSelector=chosen),
-        _allowed(api.listing(path("v1", "nodes"), Node)),
+        _allowed(api.listing(path("v1", "nodes"), NodeObject)),
         _allowed(api.get(path("coordination.k8s.io/v1", "leases", home, LEASE), Lease)),
     )
     return Rollout(
@@ -145,7 +145,7 @@ def judge(seen: Rollout) -> Standing:
     found = Standing(
         deployment.metadata.namespace,
         image,
-        Progress.COMING,
+        RolloutProgress.COMING,
         earlier_serves=any(one is not None and one.status == "True" for one in ready),
     )
     if spec.replicas == 0:
@@ -155,7 +155,7 @@ def judge(seen: Rollout) -> Standing:
     runs = status.updatedReplicas >= spec.replicas and status.availableReplicas >= spec.replicas
     # A pod may be ready for a moment and fail right after: one that holds the lease works.
     if runs and any(seen.holder.startswith(f"{pod.metadata.name}_") for pod in newest):
-        return replace(found, progress=Progress.AVAILABLE)
+        return replace(found, progress=RolloutProgress.AVAILABLE)
     for pod in newest:
         node = _READY if seen.nodes is None else seen.nodes.get(pod.spec.nodeName)
         if (trouble := pod_diagnosis.of(pod, node)).reason:
@@ -173,15 +173,17 @@ def judge(seen: Rollout) -> Standing:
 
 
 def _stuck(found: Standing, trouble: Trouble, said: str = "") -> Standing:
-    return replace(found, progress=Progress.STUCK, reason=trouble.reason, message=trouble.message, said=said)
+    return replace(
+        found, progress=RolloutProgress.STUCK, reason=trouble.reason, message=trouble.message, said=said
+    )
 
 
-def _last_end(pod: Pod) -> Terminated:
+def _last_end(pod: Pod) -> ContainerStateTerminated:
     for status in pod.status.containerStatuses:
         for end in (status.state.terminated, status.lastState.terminated):
             if end is not None:
                 return end
-    return Terminated()
+    return ContainerStateTerminated()
 
 
 def _not_created(deployment: Deployment, said: str) -> str:

@@ -45,8 +45,8 @@ def command(
     metrics_bind: str,
 ) -> None:
     """Run the operator of a cluster, until told to stop."""
-    from bireme.backends.kubernetes.backend import Settings
     from bireme.backends.kubernetes.client import access  # here, because they need an extra
+    from bireme.backends.kubernetes.pod_backend import Settings
     from bireme.operator import process
     from bireme.operator.controller import Scope
     from bireme.operator.health_server import Listens

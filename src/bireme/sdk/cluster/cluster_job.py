@@ -18,7 +18,7 @@ from bireme import errors
 from bireme.backends.kubernetes import pod_logs
 from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.objects.job_objects import JobObject
-from bireme.backends.kubernetes.pod_logs import Mark
+from bireme.backends.kubernetes.pod_logs import LogPosition
 from bireme.backends.kubernetes.submit import code_mounts, job_client
 from bireme.backends.local.preflight import python_finder
 from bireme.model.replicas import ReplicaPhase
@@ -242,6 +242,6 @@ def _is_suspended(seen: Seen) -> bool:
 async def _tail(api: Api, one: ReplicaPod) -> list[LogLine]:
     found: list[LogLine] = []
     for source in pod_logs.sources(one.pod, one.replica.name):
-        lines = await pod_logs.read(api, source, Mark(last=_LOOK_BACK))
+        lines = await pod_logs.read(api, source, LogPosition(last=_LOOK_BACK))
         found += [line for line in lines if line.stream != pod_logs.ECHO]
     return sorted(found, key=lambda line: line.time)

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import Struct
 
 from bireme import errors, kinds
-from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects import job_objects
 from bireme.backends.kubernetes.submit import code_maps, code_mounts, local_paths, script_folder
 from bireme.backends.kubernetes.submit.code_maps import Parcel
-from bireme.backends.kubernetes.submit.script_folder import Folder
+from bireme.backends.kubernetes.submit.script_folder import ScriptFolder
 from bireme.manifest import short_form
 from bireme.model.quantities import show_memory
 from bireme.runner.submit import Submission
@@ -128,7 +128,7 @@ def _named(submission: Submission, namespace: str, chosen: str) -> Manifest:
     metadata.pop("generateName", None)
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        labels.SUBMISSION: secrets.token_hex(16),
+        job_objects.SUBMISSION: secrets.token_hex(16),
     }
     if kinds.of(job).native:
         # By this label `bireme ps` knows it among all other Jobs.
@@ -149,7 +149,7 @@ def _image(submission: Submission, manifest: Manifest, home: Home) -> str:
     return found
 
 
-def _folder(submission: Submission, manifest: Manifest) -> Folder:
+def _folder(submission: Submission, manifest: Manifest) -> ScriptFolder:
     cwd = Path(submission.cwd)
     words = next((list(one.get("command") or ()) for one in code_mounts.containers(manifest)), [])
     is_module = submission.script in words and words[words.index(submission.script) - 1] == "-m"
@@ -160,7 +160,7 @@ def _folder(submission: Submission, manifest: Manifest) -> Folder:
     return script_folder.of_script(submission.script, cwd)
 
 
-def _notes(submission: Submission, manifest: Manifest, folder: Folder, parcel: Parcel) -> Iterator[str]:
+def _notes(submission: Submission, manifest: Manifest, folder: ScriptFolder, parcel: Parcel) -> Iterator[str]:
     installs = f"; {Path(folder.requirements).name} is installed at the start" if folder.requirements else ""
     count = f"{len(folder.files)} file{'' if len(folder.files) == 1 else 's'}"
     yield f"sent with the script: {count} of {folder.root} ({show_memory(parcel.size)} packed){installs}"

@@ -21,7 +21,7 @@ from bireme.backends.kubernetes.client.informer import Cache
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.backends.kubernetes.objects.job_objects import JobObject
-from bireme.backends.kubernetes.pod_logs import Mark, Source
+from bireme.backends.kubernetes.pod_logs import LogPosition, LogSource
 from bireme.backends.kubernetes.submit import job_client
 from bireme.runs.logs.log_reader import LogLine, LogSelection
 
@@ -53,7 +53,7 @@ class Listener:
         """The last lines of each pod, by its uid."""
         self.ready = asyncio.Event()
         self._api, self._one, self._choice, self._named = api, one, choice, named
-        self._marks: dict[Key, Mark] = {}
+        self._marks: dict[Key, LogPosition] = {}
         self._streams: dict[Key, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._reads_on = False
@@ -115,7 +115,7 @@ class Listener:
             found.append(self.lines.popleft())
         turn = asyncio.Semaphore(_AT_ONCE)
 
-        async def read(source: Source) -> list[LogLine]:
+        async def read(source: LogSource) -> list[LogLine]:
             async with turn:
                 return await pod_logs.read(self._api, source, self._mark(source))
 
@@ -154,14 +154,14 @@ class Listener:
                 continue
             self._streams[key] = self._group.create_task(self._follow(source))
 
-    def _tell_of_more(self, source: Source) -> None:
+    def _tell_of_more(self, source: LogSource) -> None:
         """Says once that not every log is followed; the others are read when the job has ended."""
         if not self._told_of_more:
             self._told_of_more = True
             text = f"bireme: {MOST_STREAMS} logs are followed; the others come at the end of the job"
             self.lines.append(LogLine(time.time(), source.replica, source.container, "", text))
 
-    async def _follow(self, source: Source) -> None:
+    async def _follow(self, source: LogSource) -> None:
         def heard(line: LogLine) -> None:
             if self._heard(source, line):
                 self.lines.append(line)
@@ -173,7 +173,7 @@ class Listener:
 
         await pod_logs.follow(self._api, source, self._mark(source), heard, has_ended)
 
-    def _sources(self, pod: Pod) -> list[Source]:
+    def _sources(self, pod: Pod) -> list[LogSource]:
         """The logs of a pod that can be read and are wanted."""
         uid = pod.metadata.uid
         if uid in self.gone:
@@ -183,13 +183,13 @@ class Listener:
         wanted = self._choice.replica
         return pod_logs.sources(pod, self._names[uid]) if wanted in (None, self._names[uid]) else []
 
-    def _mark(self, source: Source) -> Mark:
+    def _mark(self, source: LogSource) -> LogPosition:
         key = (source.uid, source.container)
         if key not in self._marks:
-            self._marks[key] = Mark(self._choice.since, self._choice.last)
+            self._marks[key] = LogPosition(self._choice.since, self._choice.last)
         return self._marks[key]
 
-    def _heard(self, source: Source, line: LogLine) -> bool:
+    def _heard(self, source: LogSource, line: LogLine) -> bool:
         """Returns whether a line is for people to read."""
         if line.stream == pod_logs.ECHO:
             if self.echoes is not None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.backends.kubernetes.objects.api_types import Pod, Terminated, seconds
+from bireme.backends.kubernetes.objects.api_types import ContainerStateTerminated, Pod, seconds
 from bireme.backends.kubernetes.observe import pod_diagnosis, pod_status, termination_log
 from bireme.model.job import Job, replica_name
 from bireme.model.replicas import Loss, Replica
@@ -145,7 +145,7 @@ def _failures(pod: Pod, replica: Replica, last_line: float | None) -> Iterable[F
     return sorted(found, key=lambda failure: failure.at)
 
 
-def _is_own(pod: Pod, end: Terminated) -> bool:
+def _is_own(pod: Pod, end: ContainerStateTerminated) -> bool:
     """Whether a container ended by itself: what it answers to being removed is no failure of its own."""
     due, at = seconds(pod.metadata.deletionTimestamp), seconds(end.finishedAt)
     if due is None or at is None:
@@ -158,7 +158,7 @@ def _refined(at: float, last_line: float | None) -> float:
     return last_line if last_line is not None and at - 1.0 <= last_line < at + 1.0 else at
 
 
-def _ends(pod: Pod) -> Iterable[Terminated]:
+def _ends(pod: Pod) -> Iterable[ContainerStateTerminated]:
     for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         end = status.state.terminated or status.lastState.terminated
         if end is not None:

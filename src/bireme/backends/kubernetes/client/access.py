@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from bireme.backends.kubernetes.client import kubeconfigs, login_plugins
-from bireme.backends.kubernetes.client.kubeconfigs import Choice, Cluster, User
+from bireme.backends.kubernetes.client.kubeconfigs import ChosenContext, Cluster, User
 from bireme.errors import BadInput, NoAccess
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -25,7 +25,7 @@ FRESH = 10.0
 class Access:
     """The address of an API server and the credentials for it; renews what expires."""
 
-    def __init__(self, choice: Choice, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, choice: ChosenContext, environ: Mapping[str, str] | None = None) -> None:
         self.server = choice.cluster.server
         self.namespace = choice.namespace
         self.context = choice.context
@@ -168,10 +168,10 @@ def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[Path]:
     return files or [home / ".kube" / "config"]
 
 
-def _in_cluster(account: Path, environ: Mapping[str, str]) -> Choice:
+def _in_cluster(account: Path, environ: Mapping[str, str]) -> ChosenContext:
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
     namespace = account / "namespace"
-    return Choice(
+    return ChosenContext(
         "in-cluster",
         namespace.read_text().strip() if namespace.is_file() else "default",
         Cluster(

@@ -23,7 +23,7 @@ LONGEST_RETRY = 600
 """Seconds that a server can make us wait before the next try, whatever it asks for."""
 
 
-class Source(Struct, frozen=True):
+class RequestOrigin(Struct, frozen=True):
     """Who asked what of whom."""
 
     server: str = ""
@@ -43,7 +43,7 @@ class ApiError(Exception):
         message: str,
         details: dict[str, Any] | None = None,  # JSON of the server's choice
         *,
-        source: Source | None = None,
+        source: RequestOrigin | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(status, reason, message)
@@ -51,7 +51,7 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.details: dict[str, Any] = details or {}
-        self.source = source or Source()
+        self.source = source or RequestOrigin()
         self.retry_after = retry_after
 
     @property
@@ -67,7 +67,7 @@ class ApiError(Exception):
         return f"{asked}{self.status or 'no answer'}, {self.reason}: {self.message}"
 
 
-class Status(Struct, frozen=True):
+class ApiStatus(Struct, frozen=True):
     """How the API server writes down a refusal."""
 
     kind: str = ""
@@ -77,12 +77,12 @@ class Status(Struct, frozen=True):
     details: dict[str, Any] | None = None
 
 
-def refusal(status: int, body: bytes, source: Source, retry_after: str = "") -> ApiError:
+def refusal(status: int, body: bytes, source: RequestOrigin, retry_after: str = "") -> ApiError:
     """Makes the error of an answer, which is a Status unless something between us and the server spoke."""
     try:
         said = _STATUS.decode(body)
     except DAMAGED:
-        said = Status(message=" ".join(body[:200].decode(errors="replace").split()))
+        said = ApiStatus(message=" ".join(body[:200].decode(errors="replace").split()))
     return ApiError(
         status,
         said.reason or _REASONS.get(status, "Unknown"),
@@ -93,14 +93,14 @@ def refusal(status: int, body: bytes, source: Source, retry_after: str = "") -> 
     )
 
 
-def _seconds(header: str, said: Status) -> float | None:
+def _seconds(header: str, said: ApiStatus) -> float | None:
     if header.isdecimal():
         return min(float(header), LONGEST_RETRY)
     told = (said.details or {}).get("retryAfterSeconds")
     return float(min(told, LONGEST_RETRY)) if isinstance(told, int) and told > 0 else None
 
 
-_STATUS = msgspec.json.Decoder(Status)
+_STATUS = msgspec.json.Decoder(ApiStatus)
 _REASONS = {
     401: "Unauthorized",
     403: "Forbidden",

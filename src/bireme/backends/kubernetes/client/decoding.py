@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from bireme.backends.kubernetes.client.api_errors import UNREADABLE, ApiError, Source, refusal
+from bireme.backends.kubernetes.client.api_errors import UNREADABLE, ApiError, RequestOrigin, refusal
 from bireme.model.decode_errors import DAMAGED
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Listing(Struct, Generic[T], frozen=True):
     """Where the next page begins; empty at the end."""
 
 
-def decoded(body: bytes | Raw, type: Any, source: Source | None = None) -> Any:
+def decoded(body: bytes | Raw, type: Any, source: RequestOrigin | None = None) -> Any:
     """Decodes an object; an answer that does not fit the type is an ApiError."""
     if type is Raw:
         return Raw(body)
@@ -65,7 +65,7 @@ def listed(body: bytes, type: type[T]) -> Listing[T]:
     return Listing(items, page.metadata.resourceVersion, page.metadata.continue_)
 
 
-def change(line: bytes, type: type[T], source: Source) -> Change[T] | Bookmark:
+def change(line: bytes, type: type[T], source: RequestOrigin) -> Change[T] | Bookmark:
     """Decodes a line of a watch; an error in it is raised, what does not fit the type is only logged."""
     # Bookmarks and errors hold other objects than T. The type comes first, so looking at it costs nothing.
     if line.startswith(_CHANGES):

@@ -81,7 +81,7 @@ class User(Struct, frozen=True, rename="kebab"):
         return "User(...)"
 
 
-class Choice(Struct, frozen=True):
+class ChosenContext(Struct, frozen=True):
     """What a context stands for."""
 
     context: str
@@ -120,7 +120,7 @@ def read(files: Sequence[Path]) -> Merged:
     )
 
 
-def choose(merged: Merged, context: str = "") -> Choice:
+def choose(merged: Merged, context: str = "") -> ChosenContext:
     """Looks up a context, the current one by default, with its cluster and user."""
     where = ", ".join(map(str, merged.files))
     name = context or merged.current
@@ -140,7 +140,7 @@ def choose(merged: Merged, context: str = "") -> Choice:
         )
     if len(user.impersonated_groups) > 1:
         raise BadInput(f"user {found.user!r} has several `as-groups`; one is supported", where=where)
-    return Choice(name, found.namespace or "default", cluster, user, found.user)
+    return ChosenContext(name, found.namespace or "default", cluster, user, found.user)
 
 
 class _NamedContext(Struct):

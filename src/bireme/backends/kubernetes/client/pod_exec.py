@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from bireme.backends.kubernetes.client.api import Api, ApiError
-from bireme.backends.kubernetes.client.api_errors import DISCONNECTED, UNREADABLE, Source
+from bireme.backends.kubernetes.client.api_errors import DISCONNECTED, UNREADABLE, RequestOrigin
 from bireme.backends.kubernetes.client.decoding import decoded
 from bireme.backends.kubernetes.client.paths import path
 
@@ -63,7 +63,7 @@ async def exec(
                 printed[data[0]].append(data[1:])
     finally:
         await socket.close()
-    source = Source(api.access.server, api.access.context, api.access.user, "GET", where)
+    source = RequestOrigin(api.access.server, api.access.context, api.access.user, "GET", where)
     return Executed(
         b"".join(printed[STDOUT]), b"".join(printed[STDERR]), exit_code(b"".join(printed[END]), source)
     )
@@ -77,7 +77,7 @@ class _Ended(Struct):
     details: dict[str, Any] | None = None  # JSON of the server's choice
 
 
-def exit_code(said: bytes, source: Source) -> int:
+def exit_code(said: bytes, source: RequestOrigin) -> int:
     """How a command ended, as the server tells it at last."""
     if not said:
         raise ApiError(0, DISCONNECTED, "the connection ended before the command did", source=source)

@@ -21,7 +21,7 @@ from bireme.backends.kubernetes.client.api_errors import (
     UNREADABLE,
     UNTRUSTED,
     ApiError,
-    Source,
+    RequestOrigin,
     refusal,
 )
 from bireme.backends.kubernetes.client.paths import target
@@ -159,10 +159,10 @@ class Wire:
             except aiohttp.WSServerHandshakeError as error:
                 raise refusal(error.status, error.message.encode(), self.source(request)) from error
 
-    def source(self, request: Request) -> Source:
+    def source(self, request: Request) -> RequestOrigin:
         """Says who asked what of whom."""
         access = self.access
-        return Source(access.server, access.context, access.user, request.method, request.path)
+        return RequestOrigin(access.server, access.context, access.user, request.method, request.path)
 
     @contextlib.contextmanager
     def translated(self, request: Request) -> Iterator[None]:

@@ -56,7 +56,7 @@ def seconds(timestamp: str | None) -> float | None:
         return None
 
 
-class Terminated(Struct, frozen=True):
+class ContainerStateTerminated(Struct, frozen=True):
     exitCode: int = 0
     signal: int = 0
     reason: str = ""
@@ -65,21 +65,21 @@ class Terminated(Struct, frozen=True):
     finishedAt: str | None = None
 
 
-class Waiting(Struct, frozen=True):
+class ContainerStateWaiting(Struct, frozen=True):
     reason: str = ""
     message: str = ""
 
 
-class Running(Struct, frozen=True):
+class ContainerStateRunning(Struct, frozen=True):
     startedAt: str | None = None
 
 
 class ContainerState(Struct, frozen=True):
     """At most one of the three holds."""
 
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(Struct, frozen=True):
@@ -91,7 +91,7 @@ class ContainerStatus(Struct, frozen=True):
     image: str = ""
 
 
-class Condition(Struct, frozen=True):
+class ObjectCondition(Struct, frozen=True):
     """A condition of a pod, a node or anything else; `status` is True, False or Unknown."""
 
     type: str
@@ -113,7 +113,7 @@ class PodContainer(Struct, frozen=True):
     restartPolicy: str = ""
 
 
-class PodSpec(Struct, frozen=True):
+class PodObjectSpec(Struct, frozen=True):
     containers: tuple[PodContainer, ...] = ()
     initContainers: tuple[PodContainer, ...] = ()
     nodeName: str = ""
@@ -127,17 +127,17 @@ class PodStatus(Struct, frozen=True):
     message: str = ""
     podIP: str = ""
     startTime: str | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ObjectCondition, ...] = ()
     containerStatuses: tuple[ContainerStatus, ...] = ()
     initContainerStatuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(Struct, frozen=True):
     metadata: Meta = Meta()
-    spec: PodSpec = PodSpec()
+    spec: PodObjectSpec = PodObjectSpec()
     status: PodStatus = PodStatus()
 
-    def condition(self, type: str) -> Condition | None:
+    def condition(self, type: str) -> ObjectCondition | None:
         return next((one for one in self.status.conditions if one.type == type), None)
 
 
@@ -153,12 +153,12 @@ class NodeSpec(Struct, frozen=True):
 
 
 class NodeStatus(Struct, frozen=True):
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ObjectCondition, ...] = ()
     allocatable: Quantities = {}
     capacity: Quantities = {}
 
 
-class Node(Struct, frozen=True):
+class NodeObject(Struct, frozen=True):
     metadata: Meta = Meta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
@@ -205,7 +205,7 @@ class PodGroupSpec(Struct, frozen=True):
 
 class PodGroupStatus(Struct, frozen=True):
     phase: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ObjectCondition, ...] = ()
 
 
 class PodGroup(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Reads the object of a job: only what we act on is decoded."""
+"""Reads the object of a job, of which only what we act on is decoded, and marks the objects that it owns."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from bireme.backends.kubernetes.objects.api_types import Meta
+from bireme.backends.kubernetes.objects.api_types import Meta, Object
 from bireme.errors import BadManifest
 from bireme.kinds.contract import GROUP
 from bireme.model.decode_errors import DAMAGED
+from bireme.model.job import Job
 
 SERVED_VERSION = "servedVersion"
 """The field of a spec that tells in which version a job was written, where a kind has several."""
+ATTEMPT = "bireme.io/attempt"
+"""On every pod that we make. Pods that another operator made for the same job have none, so that watches
+select by `JOB_NAME`, which all of them carry."""
+SUBMISSION = "bireme.io/submission"
+"""The annotation by which a submission knows what it created itself: a request may be answered by a broken
+connection, and its repetition by AlreadyExists."""
+MAIN_CONTAINER = "bireme.io/main-container"
+"""The annotation that names the container that trains, where that is not the first one."""
 
 
 class JobObject(Struct, frozen=True):
@@ -43,4 +52,21 @@ def manifest(one: JobObject) -> dict[str, Any]:
         "kind": one.kind,
         "metadata": metadata,
         "spec": spec,
+    }
+
+
+def selector(labels: dict[str, str]) -> str:
+    """Labels as a selector is written: `a=b,c=d`."""
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def owner(job: Job) -> Object:
+    """The reference by which an object goes when its job does."""
+    return {
+        "apiVersion": job.api_version,
+        "kind": job.kind,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
     }

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from bireme import kinds
+from bireme.backends.kubernetes.objects import job_objects
 from bireme.backends.kubernetes.objects.api_types import seconds
 from bireme.kinds.kubeflow_labels import REPLICA_TYPE
 from bireme.model.job import Job, Role
@@ -131,5 +132,5 @@ def _counts(job: Job, role: Role, counts: Counts) -> _Counts:
     if kinds.of(job).scalable:
         # What scales a job from outside finds the pods of a role by it.
         chosen = {**kinds.of(job).job_labels(job), REPLICA_TYPE: role.name}
-        selector = ",".join(f"{name}={value}" for name, value in sorted(chosen.items()))
+        selector = job_objects.selector(dict(sorted(chosen.items())))
     return _Counts(counts.active, counts.succeeded, counts.failed, selector)

@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from bireme import kinds
-from bireme.backends.kubernetes.objects import labels, mpi_pods, ssh_keys
+from bireme.backends.kubernetes.objects import job_objects, mpi_pods
 from bireme.backends.kubernetes.objects.api_types import Object
 from bireme.kinds.contract import RemoteStart
 from bireme.model.decisions import SharedFile
@@ -16,6 +18,14 @@ from bireme.model.job import Job
 from bireme.runtime.mpi import kubexec
 
 RBAC = "rbac.authorization.k8s.io/v1"
+ENTROPY = 74
+"""Bytes of randomness that a key is made from: 64 bits more than its size, so that no key is likelier."""
+_ORDER = int(
+    "01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa"
+    "51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409",
+    16,
+)
+"""Of the curve P-521 (FIPS 186-4): a private key is a number from 1 to below it."""
 
 
 def supports(
@@ -74,7 +84,7 @@ def launcher_role(job: Job, workers: Iterable[str]) -> Object:
     }
 
 
-def ssh_secret(job: Job, pair: ssh_keys.KeyPair) -> Object:
+def ssh_secret(job: Job, pair: KeyPair) -> Object:
     """The Secret with the keys of a job."""
     return {
         "apiVersion": "v1",
@@ -101,8 +111,8 @@ exec python3 -S -E {mpi_pods.FOLDER}/{mpi_pods.PROGRAMS[0]} {container} "$@"
 
 # A process makes the keys of a job once, however often it looks whether they are there.
 @functools.lru_cache(maxsize=1024)
-def _keys(uid: str, name: str) -> ssh_keys.KeyPair:
-    return ssh_keys.pair(os.urandom(ssh_keys.ENTROPY), name)
+def _keys(uid: str, name: str) -> KeyPair:
+    return key_pair(os.urandom(ENTROPY), name)
 
 
 def _config(job: Job, remote: RemoteStart, files: Iterable[SharedFile]) -> Object:
@@ -132,9 +142,37 @@ def _metadata(job: Job, name: str) -> Object:
         "name": name,
         "namespace": job.namespace,
         "labels": {"app": job.name},
-        "ownerReferences": [labels.owner(job)],
+        "ownerReferences": [job_objects.owner(job)],
     }
 
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+class KeyPair(Struct, frozen=True):
+    """A key, and what a server is told of it; the first never shows itself."""
+
+    private: str
+    public: str
+
+    def __repr__(self) -> str:
+        return f"KeyPair(public={self.public!r})"
+
+
+def key_pair(entropy: bytes, comment: str) -> KeyPair:
+    """The key pair that follows from `ENTROPY` random bytes."""
+    # Here, because only an operator needs it, for one version of one kind.
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    if len(entropy) < ENTROPY:
+        raise ValueError(f"a key needs {ENTROPY} random bytes, not {len(entropy)}")
+    key = ec.derive_private_key(int.from_bytes(entropy, "big") % (_ORDER - 1) + 1, ec.SECP521R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return KeyPair(private.decode(), f"{public.decode()} {comment}\n")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from bireme import kinds
-from bireme.backends.kubernetes.objects import labels, mpi_pods, pod_groups
+from bireme.backends.kubernetes.objects import job_objects, mpi_pods, pod_groups
 from bireme.backends.kubernetes.objects.api_types import Object, Template, items, table
 from bireme.kinds.contract import Injects
 from bireme.model.decisions import Start
@@ -54,12 +54,12 @@ def pod(job: Job, role: Role, template: Template, start: Start, extras: Extras) 
 
 
 def _metadata(job: Job, role: Role, written: Template, start: Start, extras: Extras) -> Object:
-    marks = {**kinds.of(job).pod_labels(job, role, start.index), labels.ATTEMPT: str(start.attempt)}
+    marks = {**kinds.of(job).pod_labels(job, role, start.index), job_objects.ATTEMPT: str(start.attempt)}
     # Which container trains, for us and for kubectl, where that is not plain.
     notes: dict[str, str] = {}
     if len(role.pod.containers) > 1:
         if role.pod.containers[0].name != role.main:
-            notes[labels.MAIN_CONTAINER] = role.main
+            notes[job_objects.MAIN_CONTAINER] = role.main
         notes[DEFAULT_CONTAINER] = role.main
     if extras.gang_scheduler:
         marks |= pod_groups.pod_labels(job, extras.gang_scheduler)
@@ -70,7 +70,7 @@ def _metadata(job: Job, role: Role, written: Template, start: Start, extras: Ext
         "name": start.replica,
         "namespace": job.namespace,
         "labels": {**table(written, "labels"), **marks},
-        "ownerReferences": [labels.owner(job)],
+        "ownerReferences": [job_objects.owner(job)],
     }
     if said or notes:
         metadata["annotations"] = {**said, **notes}
@@ -213,7 +213,7 @@ def _headless(job: Job, name: str, marks: dict[str, str], spec: Object) -> Objec
             "name": name,
             "namespace": job.namespace,
             "labels": marks,
-            "ownerReferences": [labels.owner(job)],
+            "ownerReferences": [job_objects.owner(job)],
         },
         # A name holds as soon as its pod has an address: peers meet before any of them is ready.
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, **spec},

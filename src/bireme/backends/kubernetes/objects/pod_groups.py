@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bireme import kinds
-from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects import job_objects
 from bireme.backends.kubernetes.objects.api_types import Object, PodGroup, Template, table
 from bireme.model.job import Job, Role
 from bireme.model.pods import Resources
@@ -48,7 +48,7 @@ def podgroup(
     metadata: Object = {
         "name": job.name,
         "namespace": job.namespace,
-        "ownerReferences": [labels.owner(job)],
+        "ownerReferences": [job_objects.owner(job)],
     }
     if job.annotations:
         metadata["annotations"] = dict(job.annotations)

@@ -8,8 +8,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from bireme.backends.kubernetes.objects import labels
-from bireme.backends.kubernetes.objects.api_types import ContainerStatus, Node, Pod, Terminated
+from bireme.backends.kubernetes.objects import job_objects
+from bireme.backends.kubernetes.objects.api_types import (
+    ContainerStateTerminated,
+    ContainerStatus,
+    NodeObject,
+    Pod,
+)
 from bireme.backends.kubernetes.observe import scheduling_diagnosis, termination_log
 
 NO_TRACE = "ContainerStatusUnknown"
@@ -61,7 +66,7 @@ class Trouble(Struct, frozen=True):
     message: str = ""
 
 
-def of(pod: Pod, node: Node | None) -> Trouble:
+def of(pod: Pod, node: NodeObject | None) -> Trouble:
     """What is wrong with a pod now."""
     if pod.status.phase == "Failed":
         return _failed(pod)
@@ -93,7 +98,7 @@ def may_yet_be_pulled(trouble: Trouble) -> bool:
 def main_container(pod: Pod) -> str:
     """The container that trains."""
     first = pod.spec.containers[0].name if pod.spec.containers else ""
-    return pod.metadata.annotations.get(labels.MAIN_CONTAINER) or first
+    return pod.metadata.annotations.get(job_objects.MAIN_CONTAINER) or first
 
 
 def is_evicted(pod: Pod) -> bool:
@@ -149,13 +154,13 @@ def _taken(pod: Pod) -> Trouble:
     return Trouble(reason, f"{fact}{f' ({said})' if said else ''}{node}")
 
 
-def _ends(pod: Pod) -> Iterator[tuple[str, Terminated]]:
+def _ends(pod: Pod) -> Iterator[tuple[str, ContainerStateTerminated]]:
     for one in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         if one.state.terminated is not None:
             yield one.name, one.state.terminated
 
 
-def _ended(pod: Pod, name: str, end: Terminated, logs: str) -> str:
+def _ended(pod: Pod, name: str, end: ContainerStateTerminated, logs: str) -> str:
     """How a container ended, with its last words where it left some."""
     kind = "init container" if any(one.name == name for one in pod.spec.initContainers) else "container"
     if end.reason == "OOMKilled":
@@ -200,11 +205,13 @@ def _waiting(pod: Pod, status: ContainerStatus) -> Trouble | None:
     if waiting.reason in NOT_STARTED:
         return Trouble(waiting.reason, _not_started("container", status.name, waiting.message))
     if waiting.reason == "CrashLoopBackOff":
-        return _crashes(pod, status.name, status.lastState.terminated or Terminated(), " --previous")
+        return _crashes(
+            pod, status.name, status.lastState.terminated or ContainerStateTerminated(), " --previous"
+        )
     return None
 
 
-def _crashes(pod: Pod, name: str, last: Terminated, which: str) -> Trouble:
+def _crashes(pod: Pod, name: str, last: ContainerStateTerminated, which: str) -> Trouble:
     fact = _ended(pod, name, last, f"`kubectl logs {_where(pod)} -c {name}{which}`")
     return Trouble("CrashLoopBackOff", f"{fact} (it is started again after a pause)")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bireme.backends.kubernetes.objects.api_types import Pod
-from bireme.backends.kubernetes.objects.labels import ATTEMPT
+from bireme.backends.kubernetes.objects.job_objects import ATTEMPT
 from bireme.backends.kubernetes.observe import pod_status
 from bireme.kinds.kubeflow_labels import JOB_NAME, JOB_ROLE, LAUNCHER
 

@@ -6,14 +6,14 @@ import re
 
 from msgspec.structs import replace
 
-from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects import job_objects
 from bireme.backends.kubernetes.objects.api_types import (
-    Condition,
+    ContainerStateTerminated,
     ContainerStatus,
-    Node,
+    NodeObject,
     NodeStatus,
+    ObjectCondition,
     Pod,
-    Terminated,
     seconds,
 )
 from bireme.backends.kubernetes.observe import pod_diagnosis, termination_log
@@ -22,11 +22,11 @@ from bireme.model.replicas import Loss, Replica, ReplicaPhase, Told
 
 ENDED = ("Failed", "Succeeded")
 """The phases of a pod that runs no more."""
-READY_NODE = Node(status=NodeStatus((Condition("Ready", "True"),)))
+READY_NODE = NodeObject(status=NodeStatus((ObjectCondition("Ready", "True"),)))
 """What to pass for every node where nodes may not be read: an absent one counts as lost."""
 
 
-def replica(pod: Pod, node: Node | None) -> Replica:
+def replica(pod: Pod, node: NodeObject | None) -> Replica:
     """The replica that a pod is; `node` is the one it is bound to, None where that does not exist."""
     leftover = is_leftover(pod)
     pod = _foreseen(pod)
@@ -91,7 +91,7 @@ def is_leftover(pod: Pod) -> bool:
     return meta.deletionTimestamp is not None and not meta.finalizers and pod.status.phase in ENDED
 
 
-def is_lost(pod: Pod, node: Node | None) -> bool:
+def is_lost(pod: Pod, node: NodeObject | None) -> bool:
     """Whether the node that the pod is bound to does not answer or does not exist."""
     return bool(pod.spec.nodeName) and (node is None or not node.is_ready)
 
@@ -105,7 +105,7 @@ def role_of(pod: Pod) -> str:
 
 def attempt_of(pod: Pod) -> int | None:
     """The attempt that the pod was made for; None where its label is gone, or says no number."""
-    return _number(pod.metadata.labels.get(labels.ATTEMPT, ""))
+    return _number(pod.metadata.labels.get(job_objects.ATTEMPT, ""))
 
 
 def index_of(pod: Pod, role: str) -> int:
@@ -130,7 +130,7 @@ def exit_code(pod: Pod) -> int | None:
     return failed if pod.status.phase == ReplicaPhase.FAILED else main.exitCode if main else None
 
 
-def _last_end(status: ContainerStatus | None) -> Terminated | None:
+def _last_end(status: ContainerStatus | None) -> ContainerStateTerminated | None:
     if status is None:
         return None
     end = status.state.terminated or status.lastState.terminated
@@ -148,6 +148,6 @@ def _containers(pod: Pod) -> tuple[ContainerStatus, ...]:
     return (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
 
 
-def node_took_it(pod: Pod, node: Node | None) -> bool:
+def node_took_it(pod: Pod, node: NodeObject | None) -> bool:
     """Whether a failed pod never reported an end of its own, and its node is lost."""
     return pod.status.phase == ReplicaPhase.FAILED and is_lost(pod, node) and exit_code(pod) is None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from bireme.backends.kubernetes.objects.api_types import Condition, Pod
+from bireme.backends.kubernetes.objects.api_types import ObjectCondition, Pod
 from bireme.model import quantities
 
 
-def sentence(pod: Pod, scheduled: Condition) -> str:
+def sentence(pod: Pod, scheduled: ObjectCondition) -> str:
     """One sentence with the next step, from what the scheduler says in its own words."""
     if scheduled.reason == "SchedulingGated":
         return (

@@ -23,7 +23,7 @@ from typing import Any  # what JSON holds
 from msgspec import Struct
 
 from bireme import errors, kinds
-from bireme.backends.kubernetes.submit.script_folder import File, Folder
+from bireme.backends.kubernetes.submit.script_folder import ScriptFolder, SentFile
 from bireme.model.quantities import show_memory
 from bireme.runtime import unpack
 
@@ -65,7 +65,7 @@ class Parcel(Struct, frozen=True):
         return tuple(map_name(self.digest, number) for number in range(len(self.maps)))
 
 
-def packed(folder: Folder) -> Parcel:
+def packed(folder: ScriptFolder) -> Parcel:
     """Packs a folder; refuses one that is too large, and names what makes it so."""
     unpacked = sum(file.size for file in folder.files)
     if unpacked > MOST_UNPACKED:
@@ -138,7 +138,7 @@ def _digest(whole: str) -> str:
     return whole.partition(":")[2][:16]
 
 
-def _archive(files: Sequence[File]) -> bytes:
+def _archive(files: Sequence[SentFile]) -> bytes:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for file in files:
@@ -150,7 +150,7 @@ def _archive(files: Sequence[File]) -> bytes:
     return gzip.compress(plain.getvalue(), 6, mtime=0)
 
 
-def _too_large(folder: Folder, fact: str) -> errors.BadInput:
+def _too_large(folder: ScriptFolder, fact: str) -> errors.BadInput:
     largest = sorted(folder.files, key=lambda file: file.size, reverse=True)[:_SHOWN]
     named = ", ".join(f"{file.name} ({show_memory(file.size)})" for file in largest)
     example = largest[0].name.partition("/")[0] + ("/" if "/" in largest[0].name else "")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects import job_objects
 from bireme.backends.kubernetes.submit.code_maps import CODE_LABEL, UNPACKING, Parcel
 from bireme.runtime import unpack, wire
 from bireme.runtime.rank import rank_report
@@ -143,7 +143,7 @@ def with_run(manifest: Manifest, run: str) -> Manifest:
     What they report is printed, too: their files go with the pod.
     """
     changed = copy.deepcopy(manifest)
-    attempt = {"fieldRef": {"fieldPath": f"metadata.labels['{labels.ATTEMPT}']"}}
+    attempt = {"fieldRef": {"fieldPath": f"metadata.labels['{job_objects.ATTEMPT}']"}}
     for one in containers(changed):
         _set(one, {wire.MARK: f"{run}/"})
         one["env"].append({"name": "BIREME_ATTEMPT", "valueFrom": attempt})

@@ -15,7 +15,7 @@ from bireme import kinds
 from bireme.backends.kubernetes.client.api import Api, ApiError, ByName, Expected
 from bireme.backends.kubernetes.client.api_errors import DISCONNECTED
 from bireme.backends.kubernetes.client.paths import path
-from bireme.backends.kubernetes.objects import labels
+from bireme.backends.kubernetes.objects import job_objects
 from bireme.backends.kubernetes.objects.api_types import Meta, Pod
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.submit import code_maps
@@ -105,7 +105,7 @@ async def serves(api: Api, version: str, resource: str) -> bool:
 
 async def listed(api: Api, known: Served, namespace: str) -> list[JobObject]:
     """The jobs of a namespace; of batch Jobs, which have many other uses, only those started by Bireme."""
-    ours = ",".join(f"{name}={value}" for name, value in MANAGED.items())
+    ours = job_objects.selector(MANAGED)
     found = await asyncio.gather(
         *(_listed(api, kind, known.version(kind), namespace) for kind in known.versions),
         *(_listed(api, kind, known.version(kind), namespace, labelSelector=ours) for kind in _NATIVE),
@@ -198,12 +198,12 @@ async def _own_after(api: Api, error: ApiError, body: Object) -> JobObject | Non
             return None
         text = f"whether the job was created cannot be told: {str(failed) or 'the look took too long'}"
         raise ApiError(0, DISCONNECTED, text, source=error.source) from failed
-    return found if found.metadata.annotations.get(labels.SUBMISSION) == token else None
+    return found if found.metadata.annotations.get(job_objects.SUBMISSION) == token else None
 
 
 def submission(body: Object) -> str:
     """The token of the submission that an object belongs to; empty if it has none."""
-    return str((body["metadata"].get("annotations") or {}).get(labels.SUBMISSION) or "")
+    return str((body["metadata"].get("annotations") or {}).get(job_objects.SUBMISSION) or "")
 
 
 def is_undecided(error: ApiError) -> bool:
@@ -310,7 +310,7 @@ async def drop_maps(api: Api, maps: Iterable[Object]) -> None:
 
 async def _send_map(api: Api, namespace: str, one: Object, token: str) -> Object:
     meta = one["metadata"]
-    annotations = {**(meta.get("annotations") or {}), labels.SUBMISSION: token}
+    annotations = {**(meta.get("annotations") or {}), job_objects.SUBMISSION: token}
     body = {**one, "metadata": {**meta, "namespace": namespace, "annotations": annotations}}
     for _ in range(_MOST_NAMES):
         if await _create_map(api, body):

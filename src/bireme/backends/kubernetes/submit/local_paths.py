@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bireme.backends.kubernetes.submit.script_folder import Folder
+from bireme.backends.kubernetes.submit.script_folder import ScriptFolder
 
 _LONGEST = 300
 _EVERYWHERE = ("/dev", "/proc", "/sys", "/tmp", "/usr", "/bin", "/lib", "/lib64", "/etc", "/sbin")
@@ -26,7 +26,7 @@ class Mention(Struct, frozen=True):
     """In the script; 0 for an argument."""
 
 
-def mentions(script: Path, args: Iterable[str], folder: Folder, cwd: Path) -> list[Mention]:
+def mentions(script: Path, args: Iterable[str], folder: ScriptFolder, cwd: Path) -> list[Mention]:
     """The files and folders that exist here, are named, and will be missing there; each once."""
     found: dict[str, Mention] = {}
     words = [*_literals(script), *((word, 0) for arg in args for word in (arg, arg.partition("=")[2]))]

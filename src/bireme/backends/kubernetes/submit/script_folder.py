@@ -18,7 +18,7 @@ REQUIREMENTS = "requirements.txt"
 _MOST_FILES = 20_000
 
 
-class File(Struct, frozen=True):
+class SentFile(Struct, frozen=True):
     """One file that is sent."""
 
     name: str
@@ -27,11 +27,11 @@ class File(Struct, frozen=True):
     size: int
 
 
-class Folder(Struct, frozen=True):
+class ScriptFolder(Struct, frozen=True):
     """A script's folder as it will be found in a replica."""
 
     root: Path
-    files: tuple[File, ...]
+    files: tuple[SentFile, ...]
     script: str
     """The script as it is called there; of a module its name."""
     requirements: str = ""
@@ -47,7 +47,7 @@ class Folder(Struct, frozen=True):
         return any(str(one.path) == whole or str(one.path).startswith(whole + os.sep) for one in self.files)
 
 
-def of_script(script: str, cwd: Path) -> Folder:
+def of_script(script: str, cwd: Path) -> ScriptFolder:
     """The folder of a script: where it lies below the current folder, it lies there too in a replica."""
     whole = Path(os.path.abspath(cwd / script))
     path = cwd / script
@@ -61,17 +61,17 @@ def of_script(script: str, cwd: Path) -> Folder:
     return _folder(root, prefix, Path(called).as_posix(), here, whole)
 
 
-def of_module(module: str, cwd: Path) -> Folder:
+def of_module(module: str, cwd: Path) -> ScriptFolder:
     """The current folder, from which `python -m` finds a module."""
     here = Path(os.path.abspath(cwd))
     return _folder(here, ".", module, here, None)
 
 
-def _folder(root: Path, prefix: str, script: str, here: Path, named: Path | None) -> Folder:
+def _folder(root: Path, prefix: str, script: str, here: Path, named: Path | None) -> ScriptFolder:
     walk = _Walk(root, here, named)
     walk.enter(root, "", _rules_above(walk.real, walk.top))
     files = tuple(
-        File(name if prefix == "." else f"{prefix}/{name}", path, path.stat().st_size)
+        SentFile(name if prefix == "." else f"{prefix}/{name}", path, path.stat().st_size)
         for name, path in walk.files
     )
     if named is not None and named.is_file() and all(one.path != named for one in files):
@@ -82,9 +82,9 @@ def _folder(root: Path, prefix: str, script: str, here: Path, named: Path | None
     wanted = next((one.name for one in files if one.path == root / REQUIREMENTS), "")
     beside = here / REQUIREMENTS
     if not wanted and prefix != "." and beside.is_file() and not _leads_to_secret(beside, here):
-        files = (*files, File(REQUIREMENTS, beside, beside.stat().st_size))
+        files = (*files, SentFile(REQUIREMENTS, beside, beside.stat().st_size))
         wanted = REQUIREMENTS
-    return Folder(root, files, script, wanted, tuple(walk.left_out), tuple(walk.secrets))
+    return ScriptFolder(root, files, script, wanted, tuple(walk.left_out), tuple(walk.secrets))
 
 
 class _Walk:

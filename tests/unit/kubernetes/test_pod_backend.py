@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bireme.backends.kubernetes.backend import ClusterBackend, Settings
 from bireme.backends.kubernetes.client.api import Api, ApiError
 from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.gang_admission import Gangs
 from bireme.backends.kubernetes.objects import mpi_objects
 from bireme.backends.kubernetes.objects.api_types import Meta, OwnerReference, Pod, PodGroup, PodStatus
 from bireme.backends.kubernetes.owned_objects import Object, OwnedObjects, make
+from bireme.backends.kubernetes.pod_backend import ClusterBackend, Settings
 from bireme.kinds.kubeflow_labels import JOB_NAME, MPI_ROLE_TYPE
 from bireme.model.decisions import SharedFile
 from bireme.model.job import Job

@@ -16,8 +16,8 @@ from bireme.backends.kubernetes.client.informer import Scoped
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.gang_admission import Gangs
 from bireme.backends.kubernetes.objects import mpi_objects, mpi_pods, pod_builder
-from bireme.backends.kubernetes.objects.api_types import Node, Pod, PodGroup
-from bireme.backends.kubernetes.objects.labels import written
+from bireme.backends.kubernetes.objects.api_types import NodeObject, Pod, PodGroup
+from bireme.backends.kubernetes.objects.job_objects import selector
 from bireme.backends.kubernetes.observe import pod_status
 from bireme.backends.kubernetes.observe.pod_index import PodIndex, owner
 from bireme.backends.kubernetes.owned_objects import OwnedObjects, foreign, unwatched
@@ -59,7 +59,7 @@ class ClusterBackend:
         self,
         api: Api,
         pods: Scoped[Pod],
-        nodes: Scoped[Node] | None,
+        nodes: Scoped[NodeObject] | None,
         templates: Callable[[str], Mapping[str, dict[str, Any]]],
         clock: Callable[[], float],
         settings: Settings,
@@ -159,7 +159,7 @@ class ClusterBackend:
         job, since = stored.job, stored.not_before
         if not since or self._pods.is_at(job.namespace, since) or self._caught_up.get(job.uid) == since:
             return
-        chosen = written({JOB_NAME: job.name})
+        chosen = selector({JOB_NAME: job.name})
         listing = await self._api.listing(path("v1", "pods", job.namespace), Pod, labelSelector=chosen)
         for pod in listing.items:
             if owner(pod) == job.uid:
@@ -181,7 +181,7 @@ class ClusterBackend:
         self._seen[pod.metadata.uid] = (version, is_lost, replica)
         return replica
 
-    def _node(self, pod: Pod) -> Node | None:
+    def _node(self, pod: Pod) -> NodeObject | None:
         if self._nodes is None:
             return pod_status.READY_NODE
         return self._nodes.get("", pod.spec.nodeName)
