@@ -65,7 +65,7 @@ def test_only_the_agent_of_a_launcher_executes() -> None:
 
     assert callers == [EXEC], "add the request to docs/requests.md, with what makes sure whose pod it is"
     assert [row.sent.place for row in table() if row.sent.verb == "EXEC"] == [
-        "runtime/mpi/execsocket.py Session"
+        "runtime/mpi/execsocket.py ExecSession"
     ]
 
 

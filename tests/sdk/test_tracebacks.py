@@ -11,7 +11,7 @@ Current thread 0x00007f21 (most recent call first):
   File "/venv/lib/python3.11/site-packages/torch/distributed/c10d.py", line 3252 in all_reduce
   File "/home/ada/train.py", line 12 in step
   File "/home/ada/train.py", line 30 in <module>
-  File "/src/bireme/runtime/rank/run_target.py", line 109 in _run_script
+  File "/src/bireme/runtime/rank/run_target.py", line 109 in _run_as_main
   File "/src/bireme/runtime/start_rank.py", line 27 in <module>
 """.splitlines()
 

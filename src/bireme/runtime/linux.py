@@ -1,4 +1,4 @@
-"""Does what only Linux can do, with an answer for systems where it cannot be done.
+"""Offers what only Linux can do, with an answer for systems where it cannot be done.
 
 Parent-death signals, adoption of orphans, control groups, private mounts, the process table, names and marks
 of a process, and quiet background work. Nothing here raises for lack of a right or of a feature: it answers

@@ -1,3 +1,3 @@
-"""What a training script reads: in which order, which rank gets what, how it resumes at the exact sample."""
+"""Data of a training script: its order, the share of each rank, resuming at the exact sample."""
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -65,7 +66,7 @@ class Worker:
         return f"{where}?{urllib.parse.urlencode(query)}" if query else where
 
 
-class Session:
+class ExecSession:
     """One command in one pod, from its start to its end."""
 
     def __init__(
@@ -104,6 +105,9 @@ class Session:
                 raise self._lost(str(error)) from error
 
     def _relay(self, connection: Any, frames: Frames, half_closes: bool) -> int:
+        import ssl
+
+        not_now = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
         connection.setblocking(False)
         heard = asked = time.monotonic()
         while True:
@@ -111,13 +115,22 @@ class Session:
                 code = self._take(kind, payload)
                 if code is not None:
                     return code
-            readable = self._wait(connection)
+            if self._unsent:
+                with contextlib.suppress(*not_now):
+                    self._unsent = self._unsent[int(connection.send(self._unsent[:65536])) :]
+            # What TLS has decrypted already is in its buffer, not in the socket: `select` would not see it.
+            readable = [connection]
+            if not connection.pending():
+                # While the server does not take what it was sent, no more is read.
+                inputs = [connection] if self._stdin is None or self._unsent else [connection, self._stdin]
+                readable = select.select(inputs, [connection] if self._unsent else [], [], 1.0)[0]
             now = time.monotonic()
             if connection in readable:
-                data = _received(connection)
-                if data == b"":
-                    raise self._lost("the connection was closed")
-                frames.add(data or b"")
+                with contextlib.suppress(*not_now):
+                    data = connection.recv(65536)
+                    if not data:
+                        raise self._lost("the connection was closed")
+                    frames.add(data)
                 heard = asked = now
             if self._stdin is not None and self._stdin in readable:
                 typed = os.read(self._stdin, 32768)
@@ -134,17 +147,6 @@ class Session:
                 self._unsent += frame(_ASK, b"")
             if self._deadline is not None and now > self._deadline:
                 raise self._lost("it took too long")
-
-    def _wait(self, connection: Any) -> List[Any]:
-        """Sends what it can, and returns what has something to be read."""
-        if self._unsent:
-            self._unsent = self._unsent[_sent(connection, self._unsent) :]
-        # What TLS has decrypted already is in its buffer and not in the socket: `select` would not see it.
-        if connection.pending():
-            return [connection]
-        # While the server does not take what it was sent, no more is read.
-        inputs = [connection] if self._stdin is None or self._unsent else [connection, self._stdin]
-        return select.select(inputs, [connection] if self._unsent else [], [], 1.0)[0]
 
     def _take(self, kind: int, payload: bytes) -> Optional[int]:
         """Does with a message what it is for; an exit code ends the session."""
@@ -220,11 +222,19 @@ class Frames:
         self._data += data
 
     def complete(self) -> Iterator[Tuple[int, bytes]]:
-        while True:
-            found = self._next()
-            if found is None:
+        """The kind and the content of each message of which all has arrived."""
+        data = self._data
+        while len(data) >= 2:
+            size, start = data[1] & 0x7F, 2
+            if size > 125:
+                start = 4 if size == 126 else 10
+                size = int.from_bytes(data[2:start], "big") if len(data) >= start else 0
+            if size > _LONGEST:
+                raise _too_long(size)
+            if len(data) < start + size:
                 return
-            last, kind, payload = found
+            is_last, kind, payload = data[0] & 0x80, data[0] & 0x0F, bytes(data[start : start + size])
+            del data[: start + size]
             if kind >= _END:
                 yield kind, payload  # It may come between the parts of another message.
                 continue
@@ -232,26 +242,9 @@ class Frames:
             self._parts += payload
             if len(self._parts) > _LONGEST:
                 raise _too_long(len(self._parts))
-            if last:
+            if is_last:
                 whole, self._parts = bytes(self._parts), bytearray()
                 yield self._kind, whole
-
-    def _next(self) -> Optional[Tuple[bool, int, bytes]]:
-        data = self._data
-        if len(data) < 2:
-            return None
-        size, start = data[1] & 0x7F, 2
-        if size > 125:
-            start = 4 if size == 126 else 10
-            size = int.from_bytes(data[2:start], "big") if len(data) >= start else 0
-        if size > _LONGEST:
-            raise _too_long(size)
-        if len(data) < start + size:
-            return None
-        payload = bytes(data[start : start + size])
-        first = data[0]
-        del data[: start + size]
-        return bool(first & 0x80), first & 0x0F, payload
 
 
 def get(worker: Worker) -> bytes:
@@ -264,15 +257,34 @@ def get(worker: Worker) -> bytes:
     return body
 
 
+def refusal(worker: Worker, error: Refused) -> str:
+    """Why a command does not run in a worker, for the person who waits for it."""
+    if error.code == 401:
+        return f"the API server does not know the launcher: {error}"
+    if error.code == 403:
+        return (
+            f"the launcher may not start commands in {worker.pod}: it may in the workers of its own job, "
+            f"once they exist and for as long as they do ({error})"
+        )
+    if error.code == 404:
+        return f"no pod {worker.pod} is there; is it a worker of this job? ({error})"
+    try:
+        state = pod_state(get(worker))
+    except (Refused, OSError):
+        state = ""
+    where = f"{worker.pod}{f', which is {state}' if state else ''}"
+    return f"nothing runs in {where}: {error}; see `kubectl describe pod {worker.pod}`"
+
+
 @dataclass(frozen=True)
-class Head:
+class AnswerHead:
     """The head of an answer, and what came with it of what follows."""
 
     fields: Dict[str, str]
     rest: bytes
 
 
-def _request(worker: Worker, url: str, fields: Mapping[str, str]) -> Tuple[Any, int, Head]:
+def _request(worker: Worker, url: str, fields: Mapping[str, str]) -> Tuple[Any, int, AnswerHead]:
     """Sends a request and returns the open connection, the status and the head of the answer."""
     import ssl  # The local agent shares this file, and does without.
 
@@ -301,7 +313,7 @@ def _request(worker: Worker, url: str, fields: Mapping[str, str]) -> Tuple[Any, 
     return connection, status, head
 
 
-def read_head(data: bytes) -> Tuple[int, Head]:
+def read_head(data: bytes) -> Tuple[int, AnswerHead]:
     """Parts the beginning of an answer; raises OSError for what is no answer of a web server."""
     text, _, rest = data.partition(b"\r\n\r\n")
     first, *lines = text.decode("latin-1").split("\r\n")
@@ -310,10 +322,10 @@ def read_head(data: bytes) -> Tuple[int, Head]:
         raise OSError(f"it does not speak HTTP: {first[:80]!r}")
     parted = (line.partition(":") for line in lines)
     fields = {name.strip().lower(): value.strip() for name, _, value in parted}
-    return int(status[1]), Head(fields, rest)
+    return int(status[1]), AnswerHead(fields, rest)
 
 
-def _body(connection: Any, head: Head) -> bytes:
+def _body(connection: Any, head: AnswerHead) -> bytes:
     length = head.fields.get("content-length", "0")
     wanted = int(length) if _LENGTH.fullmatch(length) else 0
     data = bytearray(head.rest)
@@ -350,23 +362,3 @@ def _items(found: Any) -> List[Dict[str, Any]]:
 
 def _too_long(size: int) -> Refused:
     return Refused(f"the server sends a message of {size} bytes; at most {_LONGEST} are accepted", 422)
-
-
-def _received(connection: Any) -> Optional[bytes]:
-    """What has arrived: nothing but an end is empty, and None is nothing yet."""
-    import ssl
-
-    try:
-        data: bytes = connection.recv(65536)
-        return data
-    except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
-        return None
-
-
-def _sent(connection: Any, data: bytes) -> int:
-    import ssl
-
-    try:
-        return int(connection.send(data[:65536]))
-    except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
-        return 0

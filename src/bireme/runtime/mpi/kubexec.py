@@ -25,7 +25,7 @@ if not __package__:
     sys.modules[__package__] = _package
 
 from . import execsocket
-from .execsocket import Refused, Session, Worker
+from .execsocket import ExecSession, Refused, Worker
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 ACCOUNT_VARIABLE = "BIREME_SERVICE_ACCOUNT_FOLDER"
@@ -108,12 +108,12 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         marked = f'export {MARK}={mark}; exec /bin/sh -c "$0"'
         return _started(worker, ("/bin/sh", "-c", marked, " ".join(command)), patience)
     except Refused as error:
-        print(f"bireme: {_sentence(worker, error)}", file=sys.stderr)
+        print(f"bireme: {execsocket.refusal(worker, error)}", file=sys.stderr)
         return 255
     except Stopped as stopped:
         # With all its children: a server that loses its client leaves them running.
         try:
-            Session(worker, ("/bin/sh", "-c", _ENDS, f"{MARK}={mark}"), None, limit=_ENDING).run()
+            ExecSession(worker, ("/bin/sh", "-c", _ENDS, f"{MARK}={mark}"), None, limit=_ENDING).run()
         except (Refused, OSError) as error:
             print(f"bireme: what runs in {worker.pod} may continue: {error}", file=sys.stderr)
         return 128 + stopped.number
@@ -129,7 +129,7 @@ def _started(worker: Worker, command: Sequence[str], patience: float) -> int:
     begun, pause = time.monotonic(), 0.2
     while True:
         try:
-            return Session(worker, command, stdin).run()
+            return ExecSession(worker, command, stdin).run()
         except Refused as error:
             # The right over a worker comes with it, and goes with it: a worker of this job is waited for.
             is_coming = error.code not in (401, 403) or (error.code == 403 and worker.pod in hosts(_FOLDER))
@@ -150,24 +150,6 @@ def hosts(folder: str) -> List[str]:
             return [re.split(r"[.:\s]", line, maxsplit=1)[0] for line in file]
     except OSError:
         return []
-
-
-def _sentence(worker: Worker, error: Refused) -> str:
-    if error.code == 401:
-        return f"the API server does not know the launcher: {error}"
-    if error.code == 403:
-        return (
-            f"the launcher may not start commands in {worker.pod}: it may in the workers of its own job, "
-            f"once they exist and for as long as they do ({error})"
-        )
-    if error.code == 404:
-        return f"no pod {worker.pod} is there; is it a worker of this job? ({error})"
-    try:
-        state = execsocket.pod_state(execsocket.get(worker))
-    except (Refused, OSError):
-        state = ""
-    where = f"{worker.pod}{f', which is {state}' if state else ''}"
-    return f"nothing runs in {where}: {error}; see `kubectl describe pod {worker.pod}`"
 
 
 if __name__ == "__main__":

@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 import sys
 
-from . import environment_reads
-
 TYPE_CHECKING = False  # as in typing, which is not loaded here: a script may have a module of that name
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Mapping, Optional
+    from typing import Iterator, Mapping, Optional
 
 _ASKER = os.path.join("torch", "distributed", "rendezvous.py")
 _NEAR = 5
@@ -33,14 +31,18 @@ def before_answer(frame: Optional[FrameType], variables: Mapping[str, str]) -> N
         if (
             is_here
             and variables.get("RANK") != "0"
-            and any(
-                caller.f_code.co_filename.endswith(_ASKER)
-                for caller in environment_reads.callers(frame, _NEAR)
-            )
+            and any(caller.f_code.co_filename.endswith(_ASKER) for caller in callers(frame, _NEAR))
         ):
             await_listener(int(variables["MASTER_PORT"]))
     except Exception:
         return  # It was only to be quicker.
+
+
+def callers(frame: Optional[FrameType], most: int) -> Iterator[FrameType]:
+    """A frame and those that called it, the innermost first."""
+    while frame is not None and most > 0:
+        yield frame
+        frame, most = frame.f_back, most - 1
 
 
 def await_listener(port: int) -> None:

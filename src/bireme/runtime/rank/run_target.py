@@ -29,7 +29,12 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
     """
     report = rank_report.begin(started, preloaded)
     fault_handler.watch()
-    _offer_bireme()
+    # `import bireme` works where Bireme is not installed; what is installed comes first.
+    archive = os.environ.get(ZIP)
+    if archive and archive not in sys.path:
+        sys.path.append(archive)
+    elif not archive and os.path.isfile(os.path.join(_PACKAGE, "__init__.py")):
+        sys.meta_path.append(_OnlyBireme())
     if os.environ.get("BIREME_TERMINAL"):
         before_terminal = set(sys.modules)
         from . import stdin_terminal
@@ -42,15 +47,7 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
         sys.orig_argv = [*sys.orig_argv[:1], *argv]
     failure: Optional[BaseException] = None
     try:
-        words = list(argv)
-        if words[:1] == ["-m"] and len(words) > 1:
-            _run_module(words[1], words[2:])
-        elif not words or words[0].startswith("-") or words[0].endswith(".pyc"):
-            _hand_over(words)
-        elif is_importable(words[0]):
-            _run_folder(words)
-        else:
-            _run_script(words, report)
+        _run_as_main(list(argv), report)
     except SystemExit as error:
         if report is not None and error.code not in (None, 0):
             _without_us(error)
@@ -63,43 +60,32 @@ def run(argv: Sequence[str], started: FrozenSet[str], preloaded: FrozenSet[str] 
     _without_us(failure)
     if report is not None:
         report.failed(failure)
-    _show(failure)
-    interrupted = isinstance(failure, KeyboardInterrupt)
+    ending = _show(failure)
     # Outside the handler and without this name: the frames of the script are held by sys.last_* alone.
     failure = None
-    if not interrupted:
-        raise SystemExit(1)
-    # The interpreter itself ends as interrupted: exit handlers first, then by the signal. It would show the
-    # interrupt once more.
-    before = sys.excepthook
-
-    def silent(*_: object) -> None:
-        sys.excepthook = before
-
-    sys.excepthook = silent
-    raise KeyboardInterrupt
+    raise ending
 
 
-def _run_module(name: str, args: List[str]) -> None:
-    _replace_main()
-    sys.argv = ["-m", *args]
-    _put_first(os.getcwd())
-    import runpy
+def _run_as_main(argv: List[str], report: Optional[rank_report.Report]) -> None:
+    if argv[:1] == ["-m"] and len(argv) > 1:
+        _replace_main()
+        sys.argv = ["-m", *argv[2:]]
+        _put_first(os.getcwd())
+        import runpy
 
-    runpy._run_module_as_main(name)  # type: ignore[attr-defined]
-
-
-def _run_folder(argv: List[str]) -> None:
-    _replace_main()
+        runpy._run_module_as_main(argv[1])  # type: ignore[attr-defined]
+        return
+    if not argv or argv[0].startswith("-") or argv[0].endswith(".pyc"):
+        _hand_over(argv)
     sys.argv = argv
-    # The safe path is about what the user did not name; a folder that is itself the program always leads.
-    sys.path.insert(0, os.path.join(os.getcwd(), argv[0]))
-    import runpy
+    if is_importable(argv[0]):
+        _replace_main()
+        # The safe path is about what the user did not name; a folder that is itself the program always leads.
+        sys.path.insert(0, os.path.join(os.getcwd(), argv[0]))
+        import runpy
 
-    runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
-
-
-def _run_script(argv: List[str], report: Optional[rank_report.Report]) -> None:
+        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
+        return
     path = argv[0] if os.path.isabs(argv[0]) else os.path.join(os.getcwd(), argv[0])
     try:
         with open(path, "rb") as file:
@@ -115,7 +101,6 @@ def _run_script(argv: List[str], report: Optional[rank_report.Report]) -> None:
     names["__loader__"] = SourceFileLoader("__main__", path)
     names["__file__"] = path
     names["__cached__"] = None
-    sys.argv = argv
     _put_first(os.path.dirname(os.path.realpath(path)))
     exec(code, names)
 
@@ -177,8 +162,8 @@ def _without_us(error: BaseException) -> None:
             trace = trace.tb_next
 
 
-def _show(error: BaseException) -> None:
-    """Does what the interpreter does with an uncaught exception (PyErr_PrintEx)."""
+def _show(error: BaseException) -> BaseException:
+    """Acts as the interpreter does on an uncaught exception (PyErr_PrintEx); returns what is to end it."""
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     if sys.version_info >= (3, 12):
         sys.last_exc = error
@@ -198,17 +183,17 @@ def _show(error: BaseException) -> None:
         sys.__excepthook__(type(second), second, second.__traceback__)
         sys.stderr.write("\nOriginal exception was:\n")
         sys.__excepthook__(type(error), error, error.__traceback__)
+    if not isinstance(error, KeyboardInterrupt):
+        return SystemExit(1)
+    # The interpreter itself ends as interrupted: exit handlers first, then by the signal. It would show the
+    # interrupt once more.
+    before = sys.excepthook
 
+    def silent(*_: object) -> None:
+        sys.excepthook = before
 
-def _offer_bireme() -> None:
-    """Makes `import bireme` work where Bireme is not installed; what is installed comes first."""
-    archive = os.environ.get(ZIP)
-    if archive:
-        if archive not in sys.path:
-            sys.path.append(archive)
-        return
-    if os.path.isfile(os.path.join(_PACKAGE, "__init__.py")):
-        sys.meta_path.append(_OnlyBireme())
+    sys.excepthook = silent
+    return KeyboardInterrupt()
 
 
 class _OnlyBireme:

@@ -79,10 +79,10 @@ class _Typed(io.RawIOBase):
             fd = _open(self._path)
             try:
                 while True:
-                    follower = self._follower()
-                    if follower is None:
+                    followed = self._is_followed()
+                    if followed is None:
                         return 0
-                    if not follower or not _has_the_terminal(follower):
+                    if not followed:
                         time.sleep(_LOOK_EVERY)
                     elif select.select([fd], [], [], _LOOK_EVERY)[0]:
                         data = os.read(fd, len(buffer))
@@ -93,31 +93,27 @@ class _Typed(io.RawIOBase):
         except OSError:  # the window was closed
             return 0
 
-    def _follower(self) -> Optional[int]:
-        """The process that follows the job; 0 if it is not there yet, None if there will be none."""
+    def _is_followed(self) -> Optional[bool]:
+        """Whether a process in the foreground follows the job; None if there will be none."""
+        may_come = not self._was_followed and time.monotonic() <= self._end
         try:
             fd = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return self._awaited()
+            return False if may_come else None
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False if may_come else None
         except OSError:
             self._was_followed = True
             text = os.read(fd, 32).strip()
-            return int(text) if text.isdigit() else 0
         finally:
             os.close(fd)
-        return self._awaited()
-
-    def _awaited(self) -> Optional[int]:
-        return None if self._was_followed or time.monotonic() > self._end else 0
-
-
-def _has_the_terminal(pid: int) -> bool:
-    """Whether a process is in the foreground: one that was stopped with Ctrl-Z, or began with `&`, is not."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            words = file.read().rpartition(b")")[2].split()
-        return words[2] == words[5]
-    except (OSError, IndexError):
-        return True  # where it cannot be known, it is taken to be
+        if not text.isdigit() or not int(text):
+            return False
+        # A process that was stopped with Ctrl-Z, or began with `&`, is not in the foreground.
+        try:
+            with open(f"/proc/{int(text)}/stat", "rb") as file:
+                words = file.read().rpartition(b")")[2].split()
+            return words[2] == words[5]
+        except (OSError, IndexError):
+            return True  # where it cannot be known, it is taken to be

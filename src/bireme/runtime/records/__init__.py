@@ -1,3 +1,3 @@
-"""What a training script reports: laid out in files, written in the loop, read at any time."""
+"""Records of a training script: laid out in files, written in the loop, read at any time."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""What `import bireme` offers a training script: its rank, records, checkpoints, exact data."""
+"""The offer of `import bireme` to a training script: its rank, records, checkpoints, exact data."""
 
 from __future__ import annotations

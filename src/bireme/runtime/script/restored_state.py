@@ -1,4 +1,4 @@
-"""What a rank continues with after `restore`: pending gradients, random states, its position in the data."""
+"""State that a rank continues with after `restore`: gradients, random states, position in the data."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Noting:
 
     def __init__(self) -> None:
         self._reads = Reads()
-        self._watch = environment_reads.Watch(self._reads.read, on_walk=self._reads.walk)
+        self._watch = environment_reads.EnvironmentWatch(self._reads.read, on_walk=self._reads.walk)
 
     def __enter__(self) -> Reads:
         self._watch.install()

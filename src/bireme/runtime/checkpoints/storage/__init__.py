@@ -1,1 +1,1 @@
-"""Where checkpoints are stored, in which format, and which run owns the place."""
+"""Stores checkpoints: places, format, and the run that owns a place."""
