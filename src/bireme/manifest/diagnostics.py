@@ -41,7 +41,9 @@ class Diagnostic(Struct, frozen=True):
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         named = f"{place} {self.field}" if self.field else place
         hint = f" ({self.hint})" if self.hint else ""
-        return _printable(f"{named}: {self.text}{hint}")
+        # It stays on one line, and the terminal is safe from what a manifest holds.
+        text = f"{named}: {self.text}{hint}"
+        return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
 
 
 class Diagnostics:
@@ -165,7 +167,10 @@ class Fields:
             return default
         value = _as_integer(node.value)
         if value is None:
-            self.error(name, f"wanted a whole number, found {describe(node)}", _integer_hint(node.value))
+            written = node.value.strip() if isinstance(node.value, str) else ""
+            meant = _as_integer(yaml_scalars.resolve(written))
+            hint = "" if meant is None else f"write {meant}, without quotes"
+            self.error(name, f"wanted a whole number, found {describe(node)}", hint)
         elif minimum is not None and value < minimum:
             self.error(name, f"must be at least {minimum}, found {value}")
         elif maximum is not None and value > maximum:
@@ -279,16 +284,14 @@ class Fields:
 
     def error(self, name: str, text: str, hint: str = "") -> None:
         """Notes an error at a field, or at the mapping itself if the field is absent or the name empty."""
-        self._diagnostics.error(self._value_mark(name), self._path(name), text, hint, file=self.file)
+        node = self._entries.get(name)
+        mark = (self.here.key_mark or self.here.mark) if node is None else node.mark
+        self._diagnostics.error(mark, self._path(name), text, hint, file=self.file)
 
     def warn(self, name: str, text: str, hint: str = "") -> None:
         """Notes a warning at a field's key, with the same exceptions."""
         node = self._entries.get(name, self.here)
         self._diagnostics.warn(node.key_mark or node.mark, self._path(name), text, hint, file=self.file)
-
-    def _value_mark(self, name: str) -> Mark:
-        node = self._entries.get(name)
-        return (self.here.key_mark or self.here.mark) if node is None else node.mark
 
     def _path(self, name: str) -> str:
         return field_path(self.path, name) if name else self.path
@@ -305,7 +308,11 @@ class Fields:
     def _as_text(self, node: Node, path: str) -> str | None:
         if isinstance(node.value, str):
             return node.value
-        text = _placeholder(node) or f"wanted a text, found {describe(node)}"
+        text = f"wanted a text, found {describe(node)}"
+        if isinstance(node.value, dict) and len(node.value) == 1:
+            ((key, inner),) = node.value.items()
+            if inner.value is None:  # YAML reads `{your_image}` as a mapping of one key to nothing.
+                text = f"{{{key}}} is a placeholder: fill it in, or quote it"
         self._diagnostics.error(node, path, text, quotes_hint(node), file=self.file)
         return None
 
@@ -325,19 +332,6 @@ def _diagnostic(file: str, at: Node | Mark | None, field: str, text: str, hint: 
     return Diagnostic(file, mark.line, mark.column, field, text, hint)
 
 
-def _placeholder(node: Node) -> str:
-    """What is wrong with `{your_image}`, which YAML reads as a mapping of one key to nothing."""
-    if not isinstance(node.value, dict) or len(node.value) != 1:
-        return ""
-    ((key, inner),) = node.value.items()
-    return f"{{{key}}} is a placeholder: fill it in, or quote it" if inner.value is None else ""
-
-
-def _printable(text: str) -> str:
-    """Keeps a diagnostic on one line, and a terminal safe from what a manifest holds."""
-    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
-
-
 def _as_integer(value: object) -> int | None:
     if isinstance(value, bool):
         return None
@@ -345,9 +339,3 @@ def _as_integer(value: object) -> int | None:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value if isinstance(value, int) else None
-
-
-def _integer_hint(value: object) -> str:
-    """Returns the fix for a whole number that was put in quotes."""
-    meant = _as_integer(yaml_scalars.resolve(value.strip())) if isinstance(value, str) else None
-    return "" if meant is None else f"write {meant}, without quotes"

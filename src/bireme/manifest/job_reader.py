@@ -1,4 +1,4 @@
-"""How does a document of a known kind become a job: defaults filled in, everything checked."""
+"""Reads a document of a known kind into a job: defaults filled in, everything checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bireme.manifest.diagnostics import Diagnostics, Fields
 from bireme.manifest.run_policy import Wishes
 from bireme.manifest.text import field_positions
 from bireme.manifest.text.nodes import Node, quoted
-from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, Role, replica_name
+from bireme.model.job import ENVIRONMENT_ANNOTATION, Job, replica_name
 
 
 class Metadata(Struct, frozen=True):
@@ -41,24 +41,25 @@ def read(root: Node, kind: Kind, diagnostics: Diagnostics, file: str, as_version
             document.error("spec", f"is missing: it holds {kind.specs or 'the template'}")
         return None
     found = roles.read(spec, kind, api_version)
-    policy = (
-        run_policy.read_run_policy(spec, kind.managers(api_version))
-        if kind.specs
-        else run_policy.read_job_policy(spec)
-    )
+    if kind.specs:
+        policy = run_policy.read_run_policy(spec, kind.managers(api_version))
+    else:
+        policy = run_policy.read_job_policy(spec)
+    wishes = metadata.wishes
     own = kind_options.read(spec, kind.Options)
-    _finish_spec(spec, kind)
+    for field in kind.cluster_only:
+        if spec.node(field) is not None:
+            spec.warn(field, "only a cluster acts on this")
+    spec.done(() if kind.specs else known_fields.JOB_SPEC)
     job = Job(
         kind=kind.name,
         api_version=api_version,
         name=metadata.name,
         roles=found.roles,
         namespace=metadata.namespace,
-        policy=structs.replace(
-            policy, eviction_limit=metadata.wishes.eviction_limit, resumes=metadata.wishes.resumes
-        ),
-        unit=metadata.wishes.unit,
-        torchrun_environment=metadata.wishes.torchrun_environment,
+        policy=structs.replace(policy, eviction_limit=wishes.eviction_limit, resumes=wishes.resumes),
+        unit=wishes.unit,
+        torchrun_environment=wishes.torchrun_environment,
         options=msgspec.convert(own, kind.Options),
         labels=metadata.labels,
         annotations=metadata.annotations,
@@ -79,60 +80,33 @@ def _metadata(document: Fields, kind: Kind) -> Metadata:
         if document.node("metadata") is None:
             document.error("metadata", "is missing: the job needs a name", "write `metadata: {name: my-job}`")
         return Metadata()
-    name, name_field = _name(fields, kind)
-    namespace = fields.text("namespace", "default") or "default"
-    if wrong := name_rules.wrong_label(namespace):
-        fields.error("namespace", f"Invalid value: {quoted(namespace)}: {wrong}")
-    metadata = Metadata(
-        name,
-        name_field,
-        namespace,
-        fields.text_map("labels"),
-        fields.text_map("annotations"),
-        _wishes(fields, kind),
-    )
-    fields.done(known_fields.METADATA)
-    return metadata
-
-
-def _name(fields: Fields, kind: Kind) -> tuple[str, str]:
-    """Returns the name, and the field that gave it; a generated name is left without its random end."""
+    # A generated name is used here without its random end.
     name, field = fields.text("name", ""), "name"
     if not name and (prefix := fields.text("generateName", "")):
         name, field = prefix.rstrip("-"), "generateName"
+    check = name_rules.wrong_subdomain if kind.subdomain_names else name_rules.wrong_label_1035
     if not name:
+        field = "name"
         node = fields.node("name")
         if node is None or node.value == "":
             fields.error("name", "is missing: name or generateName is required")
-        return "", "name"
-    check = name_rules.wrong_subdomain if kind.subdomain_names else name_rules.wrong_label_1035
-    wrong = check(name)
-    if wrong:
+    elif wrong := check(name):
         suggestion = name_rules.label_of(name)[: name_rules.MOST_CHARACTERS]
         hint = f"such as {suggestion}" if suggestion and suggestion != name else ""
         fields.error(field, f"Invalid value: {quoted(name)}: should match: {wrong}", hint)
-        return "", field
-    return name, field
-
-
-def _wishes(metadata: Fields, kind: Kind) -> Wishes:
-    annotations = metadata.mapping("annotations")
+        name = ""
+    namespace = fields.text("namespace", "default") or "default"
+    if wrong := name_rules.wrong_label(namespace):
+        fields.error("namespace", f"Invalid value: {quoted(namespace)}: {wrong}")
+    annotations = fields.mapping("annotations")
     wishes = run_policy.read_wishes(annotations)
     if annotations is not None and wishes.torchrun_environment and not kind.torchrun:
         able = " or ".join(each.name for each in kinds.KINDS if each.torchrun)
         text = f"only a {able} has the environment of torchrun, not a {kind.name}"
         annotations.warn(ENVIRONMENT_ANNOTATION, text)
-    return wishes
-
-
-def _finish_spec(spec: Fields, kind: Kind) -> None:
-    if kind.specs:
-        spec.done()
-        return
-    for field in kind.cluster_only:
-        if spec.node(field) is not None:
-            spec.warn(field, "only a cluster acts on this")
-    spec.done(known_fields.JOB_SPEC)
+    labels, written = fields.text_map("labels"), fields.text_map("annotations")
+    fields.done(known_fields.METADATA)
+    return Metadata(name, field, namespace, labels, written, wishes)
 
 
 def _check_replicas(document: Fields, job: Job, metadata: Metadata, most: int) -> None:
@@ -144,7 +118,8 @@ def _check_replicas(document: Fields, job: Job, metadata: Metadata, most: int) -
         spec.error("", text, "make it several jobs")
     if fields is None or not job.name:
         return
-    longest = max((_longest(job, role) for role in job.roles if role.replicas > 0), key=len, default="")
+    last = (replica_name(job, role, role.replicas - 1) for role in job.roles if role.replicas > 0)
+    longest = max(last, key=len, default="")
     excess = len(longest) - name_rules.MOST_CHARACTERS
     if excess > 0:
         fields.error(
@@ -153,7 +128,3 @@ def _check_replicas(document: Fields, job: Job, metadata: Metadata, most: int) -
             f"{len(longest)} characters and must be no more than {name_rules.MOST_CHARACTERS} characters",
             f"shorten it by {excess}",
         )
-
-
-def _longest(job: Job, role: Role) -> str:
-    return replica_name(job, role, role.replicas - 1)

@@ -1,4 +1,4 @@
-"""Which fields has only this kind: they are read as the kind's own `Options` declare them.
+"""Reads the fields that only one kind has, as the kind's own `Options` declare them.
 
 A kind says what its fields are by the types of a struct; here they are read with places and diagnostics, so
 that a new kind needs no reader of its own. The result has the names of the manifest, as `Job.options` wants.
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from bireme.manifest.diagnostics import Fields
-from bireme.manifest.text.nodes import describe
+from bireme.manifest.text.nodes import Node, describe
 
 Options = dict[str, object]
 
@@ -24,36 +24,44 @@ def read(fields: Fields, declared: type[Struct]) -> Options:
     found: Options = {}
     for field in msgspec.structs.fields(declared):
         name = field.encode_name
-        if fields.node(name) is None:
+        node = fields.node(name)
+        if node is None:
             if field.required:
                 fields.error(name, "is missing")
             continue
-        value = _read(fields, name, field.type)
+        value = _value(fields, name, node, _without_none(field.type))
         if value is not None:
             found[name] = value
     return found
 
 
-def _read(fields: Fields, name: str, wanted: Any) -> object:  # Any: a type as annotations have it
-    wanted = _without_none(wanted)
+def _value(fields: Fields, name: str, node: Node, wanted: Any) -> object:  # Any: a type of an annotation
     origin, arguments = get_origin(wanted) or wanted, get_args(wanted)
     if origin is bool:
         return fields.boolean(name)
     if origin is int:
         return fields.integer(name)
     if origin is float:
-        return _number(fields, name)
+        if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            return float(node.value)
+        fields.error(name, f"wanted a number, found {describe(node)}")
+        return None
     if origin is str:
-        return _text(fields, name)
+        # `nprocPerNode: 2` is what people write, although it is a text.
+        is_integer = isinstance(node.value, int) and not isinstance(node.value, bool)
+        return str(node.value) if is_integer else fields.text(name)
     if isinstance(origin, type) and issubclass(origin, Enum):
         return fields.choice(name, [str(each.value) for each in origin])
     if isinstance(origin, type) and issubclass(origin, Struct):
         return _struct(fields.mapping(name), origin)
-    if origin is dict:
-        return _mapping(fields, name, arguments)
+    if origin is dict and arguments[1:] == (str,):
+        return fields.text_map(name)
+    if origin is dict and fields.mapping(name) is None:
+        return None
     if origin in (tuple, list):
-        return _list(fields, name, arguments[0] if arguments else object)
-    return _raw(fields, name)
+        return _list(fields, name, node, _without_none(arguments[0] if arguments else object))
+    plain: object = node.plain()
+    return plain
 
 
 def _without_none(wanted: Any) -> Any:  # Any: as above
@@ -62,24 +70,6 @@ def _without_none(wanted: Any) -> Any:  # Any: as above
     some = [each for each in get_args(wanted) if each is not types.NoneType]
     # A field of several types cannot be told apart here: its kind has to look itself.
     return some[0] if len(some) == 1 else object
-
-
-def _text(fields: Fields, name: str) -> str | None:
-    node = fields.node(name)
-    # `nprocPerNode: 2` is what people write, although it is a text.
-    if node is not None and isinstance(node.value, int) and not isinstance(node.value, bool):
-        return str(node.value)
-    return fields.text(name)
-
-
-def _number(fields: Fields, name: str) -> float | None:
-    node = fields.node(name)
-    if node is None:
-        return None
-    if isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return float(node.value)
-    fields.error(name, f"wanted a number, found {describe(node)}")
-    return None
 
 
 def _struct(fields: Fields | None, declared: type[Struct]) -> Options | None:
@@ -91,14 +81,7 @@ def _struct(fields: Fields | None, declared: type[Struct]) -> Options | None:
     return None if any(each.encode_name not in found for each in missing) else found
 
 
-def _mapping(fields: Fields, name: str, arguments: tuple[Any, ...]) -> object:  # Any: as above
-    if arguments[1:] == (str,):
-        return fields.text_map(name)
-    return None if fields.mapping(name) is None else _raw(fields, name)
-
-
-def _list(fields: Fields, name: str, item: Any) -> object:  # Any: as above
-    item = _without_none(item)
+def _list(fields: Fields, name: str, node: Node, item: Any) -> object:  # Any: as above
     if item is str:
         return fields.texts(name)
     if isinstance(item, type) and issubclass(item, Struct):
@@ -106,13 +89,8 @@ def _list(fields: Fields, name: str, item: Any) -> object:  # Any: as above
         return [each for each in found if each is not None]
     if (get_origin(item) or item) is dict:
         return [each.here.plain() for each in fields.items(name)]
-    node = fields.node(name)
-    if node is not None and not isinstance(node.value, list):
+    if not isinstance(node.value, list):
         fields.error(name, f"wanted a list, found {describe(node)}")
         return None
-    return _raw(fields, name)
-
-
-def _raw(fields: Fields, name: str) -> object:
-    value: object = fields.raw(name)
-    return value
+    plain: object = node.plain()
+    return plain

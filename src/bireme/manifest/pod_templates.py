@@ -1,6 +1,8 @@
-"""What does a replica run: a pod template of a manifest as the typed value that the core reads."""
+"""Reads a pod template of a manifest into the typed value that the core works with."""
 
 from __future__ import annotations
+
+import contextlib
 
 from bireme.kinds.contract import Sentences
 from bireme.manifest import known_fields, name_rules
@@ -28,37 +30,23 @@ def read(template: Fields, sentences: Sentences) -> PodSpec:
         if template.node("spec") is None:
             template.error("spec", sentences.containers)
         return PodSpec((), labels=labels, annotations=annotations)
-    pod = _spec(spec, sentences)
-    return PodSpec(pod.containers, pod.init_containers, pod.volumes, pod.grace, labels, annotations)
-
-
-def _spec(spec: Fields, sentences: Sentences) -> PodSpec:
     volumes = read_volumes(spec)
-    containers = _containers(spec, "containers", volumes.names, sentences)
-    inits = _containers(spec, "initContainers", volumes.names, sentences)
+    plain, inits = (
+        tuple(_container(each, volumes.names, sentences, init=init) for each in spec.items(field))
+        for field, init in (("containers", False), ("initContainers", True))
+    )
     written = spec.node("containers")
     if written is None or written.value == []:
         spec.error("containers", sentences.containers)
-    _check_names(spec)
-    grace = spec.integer("terminationGracePeriodSeconds", DEFAULT_GRACE, minimum=0)
-    spec.done(known_fields.POD_SPEC)
-    return PodSpec(containers, inits, volumes.volumes, float(grace))
-
-
-def _containers(
-    spec: Fields, field: str, volumes: frozenset[str], sentences: Sentences
-) -> tuple[Container, ...]:
-    found = spec.items(field)
-    return tuple(_container(each, volumes, sentences, init=field == "initContainers") for each in found)
-
-
-def _check_names(spec: Fields) -> None:
     seen: set[str] = set()
     for fields in (*spec.items("initContainers"), *spec.items("containers")):
         name = fields.text("name", "")
         if name and name in seen:
             fields.error("name", f"Duplicate value: {quoted(name)}")
         seen.add(name)
+    grace = spec.integer("terminationGracePeriodSeconds", DEFAULT_GRACE, minimum=0)
+    spec.done(known_fields.POD_SPEC)
+    return PodSpec(plain, inits, volumes.volumes, float(grace), labels, annotations)
 
 
 def _container(fields: Fields, volumes: frozenset[str], sentences: Sentences, *, init: bool) -> Container:
@@ -69,11 +57,13 @@ def _container(fields: Fields, volumes: frozenset[str], sentences: Sentences, *,
     if not image and (image == "" or fields.node("image") is None):
         fields.error("image", sentences.image)
     restart = fields.choice("restartPolicy", ("Always", "Never", "OnFailure"))
+    command = fields.texts("command") or ()
     requests, limits = _resources(fields)
     container = Container(
         name=name,
         image=image or "",
-        command=_command(fields),
+        # `command: [""]` is what some templates leave of a command that was not given.
+        command=() if command == ("",) else command,
         args=fields.texts("args") or (),
         working_dir=fields.text("workingDir", ""),
         env=read_env(fields),
@@ -86,12 +76,6 @@ def _container(fields: Fields, volumes: frozenset[str], sentences: Sentences, *,
     )
     fields.done(known_fields.CONTAINER)
     return container
-
-
-def _command(fields: Fields) -> tuple[str, ...]:
-    command = fields.texts("command") or ()
-    # `command: [""]` is what some templates leave of a command that was not given.
-    return () if command == ("",) else command
 
 
 def _ports(container: Fields) -> dict[str, int]:
@@ -115,42 +99,30 @@ def _resources(container: Fields) -> tuple[Resources, Resources]:
         return Resources(), Resources()
     requests, limits = fields.quantities("requests"), fields.quantities("limits")
     fields.done(known_fields.RESOURCES)
-    for field, given in (("requests", requests), ("limits", limits)):
-        inner = fields.mapping(field)
-        for name in given:
-            if inner is not None:
-                _check_resource(inner, name, given[name])
-    _check_memory(fields.mapping("limits"), limits.get("memory"))
-    inner = fields.mapping("requests")
+    asked, limited = fields.mapping("requests"), fields.mapping("limits")
+    for inner, given in ((asked, requests), (limited, limits)):
+        if inner is None:
+            continue
+        for name, written in given.items():
+            if "/" in name:
+                if quantities.parse(written).denominator != 1:
+                    inner.error(name, f"Invalid value: {quoted(written)}: must be an integer")
+            elif name not in known_fields.STANDARD_RESOURCES and not name.startswith("hugepages-"):
+                inner.error(
+                    name,
+                    f"Invalid value: {quoted(name)}: must be a standard resource for containers",
+                    "write cpu, memory, or the full name of a device such as nvidia.com/gpu",
+                )
+    if limited is not None and "memory" in limits:
+        # A limit that nothing can run in; a request may be as small as one likes.
+        with contextlib.suppress(ValueError):
+            if wrong := quantities.too_little_memory(limits["memory"]):
+                limited.warn("memory", wrong)
     for name in requests.keys() & limits.keys():
-        if inner is not None and quantities.parse(requests[name]) > quantities.parse(limits[name]):
+        if asked is not None and quantities.parse(requests[name]) > quantities.parse(limits[name]):
             text = f"must be less than or equal to {name} limit of {limits[name]}"
-            inner.error(name, f"Invalid value: {quoted(requests[name])}: {text}")
+            asked.error(name, f"Invalid value: {quoted(requests[name])}: {text}")
     return _counted(requests), _counted(limits)
-
-
-def _check_resource(fields: Fields, name: str, written: str) -> None:
-    if "/" in name and quantities.parse(written).denominator != 1:
-        fields.error(name, f"Invalid value: {quoted(written)}: must be an integer")
-    if "/" in name or name in known_fields.STANDARD_RESOURCES or name.startswith("hugepages-"):
-        return
-    fields.error(
-        name,
-        f"Invalid value: {quoted(name)}: must be a standard resource for containers",
-        "write cpu, memory, or the full name of a device such as nvidia.com/gpu",
-    )
-
-
-def _check_memory(limits: Fields | None, written: str | None) -> None:
-    """Warns of a limit that nothing can run in; a request may be as small as one likes."""
-    if limits is None or written is None:
-        return
-    try:
-        wrong = quantities.too_little_memory(written)
-    except ValueError:
-        return
-    if wrong:
-        limits.warn("memory", wrong)
 
 
 def _counted(written: dict[str, str]) -> Resources:

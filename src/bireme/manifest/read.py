@@ -1,8 +1,8 @@
-"""Which jobs do documents describe: every kind, the short form, and what stands beside them."""
+"""Reads the jobs that documents describe: every kind, the short form, and what stands beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from bireme.core.scripts import interpreters
 from bireme.core.scripts.interpreters import Launch
 from bireme.errors import BadManifest
 from bireme.kinds.contract import Kind
-from bireme.manifest import bare_pod, job_reader, name_rules, references, short_form, trainjob
+from bireme.manifest import conversions, job_reader, name_rules, references, short_form
 from bireme.manifest.diagnostics import Diagnostic, Diagnostics, Fields
 from bireme.manifest.references import References
 from bireme.manifest.text import field_positions
@@ -132,16 +132,34 @@ class _Reader:
 
     def add(self, document: Document, script: str | None = None) -> None:
         self._files[document.file] = None
-        for root in _unpacked(document.root):
+        roots = [document.root]
+        # `kubectl get -o yaml` writes several objects as a `List`.
+        fields = document.root.value if isinstance(document.root.value, dict) else {}
+        kind, items = fields.get("kind"), fields.get("items")
+        if kind is not None and kind.value == "List" and items is not None and isinstance(items.value, list):
+            roots = items.value
+        for root in roots:
             self._add(Fields(self._diagnostics, document.file, root), root, script)
 
     def finish(self) -> Reading:
-        self._add_pods()
+        # Bare Pods are jobs where there is no other; beside a job they are something else.
+        alone = not self._jobs and not self._diagnostics.errors
+        for fields, root in self._pods:
+            if not alone:
+                fields.warn("kind", "a Pod is not a job, so it is left alone")
+                continue
+            fields.warn("kind", "a Pod is run as a batch/v1 Job that has it as its template")
+            job = conversions.job_of_pod(root)
+            read = job_reader.read(job, kinds.OF_PODS, self._diagnostics, fields.file)
+            self._add_job(read, fields, job, None)
         if self._diagnostics.errors:
             warnings = [each for each in self._diagnostics.warnings if not each.is_slip]
             raise BadManifest.of(self._diagnostics.refusing, hint=self._instead, warnings=warnings)
         if not self._jobs:
-            raise BadManifest.of([self._no_job()])
+            found = list(dict.fromkeys(self._seen))[:5]
+            text = f"there is no job in it, only: {', '.join(found)}" if found else "there is no job in it"
+            hint = f"a job is one of {', '.join(KINDS)}"
+            raise BadManifest.of([Diagnostic(", ".join(self._files), 0, 0, "", text, hint)])
         return Reading(tuple(self._jobs), self._references.references(), self._diagnostics.warnings)
 
     def _add(self, fields: Fields, root: Node, script: str | None) -> None:
@@ -153,25 +171,34 @@ class _Reader:
         kind = self._kind(fields)
         if kind in references.KINDS:
             self._references.add(kind, fields)
-        elif kind == trainjob.KIND:
-            self._refuse_trainjob(fields, root)
-        elif kind == bare_pod.KIND:
+        elif kind == conversions.TRAINJOB:
+            instead = f"write this PyTorchJob instead:\n{conversions.pytorchjob_of(root)}"
+            self._instead = self._instead or instead
+            fields.error(
+                "kind", "a TrainJob of Trainer v2 is not run here, because its runtime lies in a cluster"
+            )
+        elif kind == conversions.POD:
             self._pods.append((fields, root))
         elif kind in IGNORED:
             fields.warn("kind", f"a {kind} is not a job, so it is left alone")
         elif kind in KINDS:
             found = kinds.named(kind)
             if _is_served(fields, found):
-                self._add_job(
-                    job_reader.read(root, found, self._diagnostics, fields.file), fields, root, script
-                )
+                job = job_reader.read(root, found, self._diagnostics, fields.file)
+                self._add_job(job, fields, root, script)
             else:
-                self._complain_in_any_version(fields, root, found)
-        elif not kind and (meant := _meant(fields)) is not None:
-            self._complain_in_any_version(fields, root, meant)
+                self._report_in_any_version(fields, root, found)
+        elif not kind:
+            # The kind is not known, but the spec may have a field that only one kind has.
+            spec = fields.node("spec")
+            written = spec.value if spec is not None and isinstance(spec.value, dict) else {}
+            for meant in kinds.KINDS:
+                if meant.specs and meant.specs in written:
+                    self._report_in_any_version(fields, root, meant)
+                    return
 
-    def _complain_in_any_version(self, fields: Fields, root: Node, kind: Kind) -> None:
-        """Complains of what is wrong with a job whichever version of its kind is meant."""
+    def _report_in_any_version(self, fields: Fields, root: Node, kind: Kind) -> None:
+        """Reports what is wrong with a job whichever version of its kind is meant."""
         by_version: list[dict[tuple[int, int, str], Diagnostic]] = []
         for version in kind.api_versions:
             diagnostics = Diagnostics()
@@ -183,14 +210,24 @@ class _Reader:
                 self._diagnostics.add(each)
 
     def _kind(self, fields: Fields) -> str:
-        """Returns a kind that is known, or complains and returns nothing."""
+        """Returns a kind that is known, or reports what is wrong and returns nothing."""
         kind = fields.text("kind")
+        if kind is None and fields.node("kind") is not None:
+            return ""
+        if kind is None and fields.node("apiVersion") is not None:
+            fields.error("kind", "is missing", f"one of {', '.join(KINDS)}")
+            return ""
         if kind is None:
-            if fields.node("kind") is None:
-                self._complain_of_shape(fields)
+            misspelt = next((key for key in fields if name_rules.nearest(key, ("script",))), "")
+            hint = f"did you mean script instead of {quoted(misspelt)}?"
+            fields.error(
+                misspelt,
+                "this is neither a manifest with apiVersion and kind nor a short form with script",
+                hint if misspelt else "write `script: train.py`",
+            )
             return ""
         self._seen.append(kind)
-        known = (*KINDS, *references.KINDS, *IGNORED, bare_pod.KIND, trainjob.KIND)
+        known = (*KINDS, *references.KINDS, *IGNORED, conversions.POD, conversions.TRAINJOB)
         if kind in known:
             return kind
         nearest = name_rules.nearest(kind, known)
@@ -198,19 +235,6 @@ class _Reader:
         hint = f"did you mean {nearest}?" if nearest else ""
         fields.error("kind", f"Unsupported value: {quoted(kind)}: supported values: {supported}", hint)
         return ""
-
-    def _complain_of_shape(self, fields: Fields) -> None:
-        if fields.node("apiVersion") is not None:
-            fields.error("kind", "is missing", f"one of {', '.join(KINDS)}")
-            return
-        written = fields.keys()
-        misspelt = next((key for key in written if name_rules.nearest(key, ("script",))), "")
-        hint = (
-            f"did you mean script instead of {quoted(misspelt)}?" if misspelt else "write `script: train.py`"
-        )
-        fields.error(
-            misspelt, "this is neither a manifest with apiVersion and kind nor a short form with script", hint
-        )
 
     def _add_job(self, job: Job | None, fields: Fields, root: Node, script: str | None) -> None:
         if job is None:
@@ -237,50 +261,6 @@ class _Reader:
             self._diagnostics.add(short_form.placed(each, root))
         if job is not None:
             self._jobs.append(ReadJob(job, manifest, fields.file, root.mark.line, short.path, short.module))
-
-    def _add_pods(self) -> None:
-        """Takes bare Pods for jobs where there is no other; beside a job they are something else."""
-        alone = not self._jobs and not self._diagnostics.errors
-        for fields, root in self._pods:
-            if not alone:
-                fields.warn("kind", "a Pod is not a job, so it is left alone")
-                continue
-            fields.warn("kind", "a Pod is run as a batch/v1 Job that has it as its template")
-            job = bare_pod.as_job(root)
-            self._add_job(
-                job_reader.read(job, kinds.OF_PODS, self._diagnostics, fields.file),
-                fields,
-                job,
-                None,
-            )
-
-    def _refuse_trainjob(self, fields: Fields, root: Node) -> None:
-        self._instead = self._instead or f"write this PyTorchJob instead:\n{trainjob.instead(root)}"
-        fields.error(
-            "kind", "a TrainJob of Trainer v2 is not run here, because its runtime lies in a cluster"
-        )
-
-    def _no_job(self) -> Diagnostic:
-        found = list(dict.fromkeys(self._seen))[:5]
-        text = f"there is no job in it, only: {', '.join(found)}" if found else "there is no job in it"
-        return Diagnostic(", ".join(self._files), 0, 0, "", text, f"a job is one of {', '.join(KINDS)}")
-
-
-def _unpacked(root: Node) -> Iterator[Node]:
-    """Yields the objects of a `List`, as `kubectl get -o yaml` writes it, or the document itself."""
-    fields = root.value if isinstance(root.value, dict) else {}
-    kind, items = fields.get("kind"), fields.get("items")
-    if kind is not None and kind.value == "List" and items is not None and isinstance(items.value, list):
-        yield from items.value
-    else:
-        yield root
-
-
-def _meant(fields: Fields) -> Kind | None:
-    """The kind that a document of no known kind is written for: its spec has a field that no other has."""
-    spec = fields.node("spec")
-    written = spec.value if spec is not None and isinstance(spec.value, dict) else {}
-    return next((kind for kind in kinds.KINDS if kind.specs and kind.specs in written), None)
 
 
 def _is_served(fields: Fields, kind: Kind) -> bool:

@@ -1,4 +1,4 @@
-"""What can a job refer to: the ConfigMaps, Secrets and claims that stand beside it in the manifest."""
+"""Reads what a job can refer to: the ConfigMaps, Secrets and claims beside it in the manifest."""
 
 from __future__ import annotations
 
@@ -41,11 +41,21 @@ class Gathered:
 
     def add(self, kind: str, document: Fields) -> None:
         """Reads a document of one of `KINDS`."""
-        name = _name(document)
-        if name and name in self._names(kind):
+        name = ""
+        metadata = document.mapping("metadata")
+        if metadata is not None:
+            metadata.done(known_fields.METADATA)
+            name = object_name(metadata, "name")
+        elif document.node("metadata") is None:
+            document.error("metadata", "is missing: the object needs a name")
+        known: dict[str, Container[str]] = {"ConfigMap": self._config_maps, "Secret": self._secrets}
+        if name and name in known.get(kind, self._claims):
             document.error("metadata", f"there are two {kind}s named {quoted(name)}")
         for field in ("data", "binaryData", "stringData"):
-            _check_keys(document, field)
+            fields = document.mapping(field)
+            for key in fields or ():
+                if fields is not None and (wrong := name_rules.wrong_key(key)):
+                    fields.error(key, f"Invalid value: {quoted(key)}: {wrong}")
         match kind:
             case "ConfigMap":
                 self._config_maps[name] = document.text_map("data") | _decoded(document, "binaryData")
@@ -59,32 +69,6 @@ class Gathered:
     def references(self) -> References:
         """Returns everything that was added."""
         return References(self._config_maps, self._secrets, frozenset(self._claims))
-
-    def _names(self, kind: str) -> Container[str]:
-        match kind:
-            case "ConfigMap":
-                return self._config_maps
-            case "Secret":
-                return self._secrets
-            case _:
-                return self._claims
-
-
-def _name(document: Fields) -> str:
-    metadata = document.mapping("metadata")
-    if metadata is None:
-        if document.node("metadata") is None:
-            document.error("metadata", "is missing: the object needs a name")
-        return ""
-    metadata.done(known_fields.METADATA)
-    return object_name(metadata, "name")
-
-
-def _check_keys(document: Fields, field: str) -> None:
-    fields = document.mapping(field)
-    for key in fields.keys() if fields is not None else ():
-        if fields is not None and (wrong := name_rules.wrong_key(key)):
-            fields.error(key, f"Invalid value: {quoted(key)}: {wrong}")
 
 
 def _decoded(document: Fields, field: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What does a job look like when everything is written out: the full manifest as YAML."""
+"""Writes the full manifest of a job as YAML, with every default filled in."""
 
 from __future__ import annotations
 
@@ -38,12 +38,17 @@ def complete(read_job: ReadJob) -> Manifest:
     spec = dict(manifest.get("spec") or {})
     field = kinds.of(job).specs
     if field:
-        spec["runPolicy"] = _run_policy(job, spec.get("runPolicy") or {})
+        written = spec.get("runPolicy") or {}
+        policy = {"cleanPodPolicy": str(job.policy.clean_pods), **_limits(job, written), **written}
+        spec["runPolicy"] = policy
     else:
         spec |= _limits(job, spec)
-    spec |= _options(job, spec)
+    options: Manifest = msgspec.to_builtins(job.options)
+    filled: Manifest = _filled(spec, options)
+    spec |= {key: filled[key] for key in options if key in filled}
     if field:
-        spec[field] = _roles(job, spec[field])
+        by_small = {key.lower(): value for key, value in spec[field].items()}
+        spec[field] = {role.type: _role(job, role, by_small[role.name]) for role in job.roles}
     manifest["spec"] = spec
     return {key: manifest[key] for key in (*_FIRST, *manifest) if key in manifest and key != "status"}
 
@@ -67,10 +72,6 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _run_policy(job: Job, written: Manifest) -> Manifest:
-    return {"cleanPodPolicy": str(job.policy.clean_pods), **_limits(job, written), **written}
-
-
 def _limits(job: Job, written: Manifest) -> Manifest:
     policy = job.policy
     known = {
@@ -81,30 +82,20 @@ def _limits(job: Job, written: Manifest) -> Manifest:
     return {key: value for key, value in known.items() if value is not None and written.get(key) is None}
 
 
-def _options(job: Job, written: Manifest) -> Manifest:
-    options: Manifest = msgspec.to_builtins(job.options)
-    filled: Manifest = _filled(written, options)
-    return {key: filled[key] for key in options if key in filled}
-
-
 def _filled(written: Any, value: object) -> Any:  # Any: JSON has no better type
     """Adds to what was written what it left open; lists are whole as they are."""
     if isinstance(value, dict):
         base = written if isinstance(written, dict) else {}
-        said = {key: each for key, each in value.items() if _matters(each) or base.get(key) is not None}
+        said = {
+            key: each
+            for key, each in value.items()
+            # Not `in` for False, which would also leave out 0.
+            if (each is not False and each not in (None, "", [], ())) or base.get(key) is not None
+        }
         return {**base, **{key: _filled(base.get(key), each) for key, each in said.items()}}
     if isinstance(value, list | tuple):
         return list(value) if written is None else written
     return value
-
-
-def _matters(value: object) -> bool:
-    return value is not None and value != "" and value != [] and value != () and value is not False
-
-
-def _roles(job: Job, written: Manifest) -> Manifest:
-    by_small = {key.lower(): value for key, value in written.items()}
-    return {role.type: _role(job, role, by_small[role.name]) for role in job.roles}
 
 
 def _role(job: Job, role: Role, written: Manifest) -> Manifest:
@@ -114,12 +105,7 @@ def _role(job: Job, role: Role, written: Manifest) -> Manifest:
     filled |= {key: value for key, value in written.items() if value is not None and key not in filled}
     name, number = kinds.of(job).port
     for container in filled["template"]["spec"]["containers"] if name else ():
-        if container["name"] == role.main:
-            _add_port(container, name, number)
+        ports = container.get("ports") or []
+        if container["name"] == role.main and not any(port.get("name") == name for port in ports):
+            container["ports"] = [*ports, {"containerPort": number, "name": name}]
     return filled
-
-
-def _add_port(container: Manifest, name: str, number: int) -> None:
-    ports = container.get("ports") or []
-    if not any(port.get("name") == name for port in ports):
-        container["ports"] = [*ports, {"containerPort": number, "name": name}]

@@ -1,4 +1,4 @@
-"""Who takes part in a job: the roles of a manifest, with their pods, counts and restart policies."""
+"""Reads the roles of a manifest, with their pods, counts and restart policies."""
 
 from __future__ import annotations
 
@@ -36,19 +36,11 @@ def read(spec: Fields, kind: Kind, api_version: str) -> ReadRoles:
         if specs is not None or spec.node(kind.specs) is None:
             spec.error(kind.specs, kind.sentences(api_version, "").specs)
         return ReadRoles((), complete=False)
-    chosen, complete = _chosen(specs, types)
-    roles = {type_.key: _role(specs, key, kind, type_, api_version) for key, type_ in chosen.items()}
-    ordered = tuple(roles[type_.key] for type_ in types if type_.key in roles)
-    return ReadRoles(ordered, complete)
-
-
-def _chosen(specs: Fields, types: tuple[RoleType, ...]) -> tuple[dict[str, RoleType], bool]:
-    """Matches the keys of a manifest with the roles of its kind, whatever their case."""
+    # Keys are matched with the roles of the kind whatever their case.
     by_small = {type_.key.lower(): type_ for type_ in types}
-    chosen: dict[str, RoleType] = {}
+    roles: dict[str, Role] = {}
     complete = True
-    keys = specs.keys()
-    for key in keys:
+    for key in specs:
         type_ = by_small.get(key.lower())
         if type_ is None:
             complete = False
@@ -56,11 +48,12 @@ def _chosen(specs: Fields, types: tuple[RoleType, ...]) -> tuple[dict[str, RoleT
             nearest = name_rules.nearest(key, [each.key for each in types])
             hint = f"did you mean {nearest}?" if nearest else ""
             specs.error(key, f"Unsupported value: {quoted(key)}: supported values: {supported}", hint)
-        elif type_ in chosen.values():
+        elif type_.key in roles:
             specs.error(key, f"Duplicate value: {quoted(key)}: {type_.key} is there already")
         else:
-            chosen[key] = type_
-    return chosen, complete
+            roles[type_.key] = _role(specs, key, kind, type_, api_version)
+    ordered = tuple(roles[type_.key] for type_ in types if type_.key in roles)
+    return ReadRoles(ordered, complete)
 
 
 def _role(specs: Fields, key: str, kind: Kind, type_: RoleType, api_version: str) -> Role:
@@ -75,17 +68,31 @@ def _role(specs: Fields, key: str, kind: Kind, type_: RoleType, api_version: str
     pod = PodSpec(())
     if template is not None:
         pod = pod_templates.read(template, kind.sentences(api_version, type_.key))
-        _warn_of_inner_policy(template)
+        inner = template.mapping("spec")
+        if inner is not None and inner.node("restartPolicy") is not None:
+            text = "Restart policy in pod template will be overwritten by restart policy in replica spec"
+            inner.warn("restartPolicy", text, "write it beside `template`")
     elif fields.node("template") is None:
         fields.error("template", kind.sentences(api_version, type_.key).containers)
     fields.done()
     main = _main(template, pod, kind)
+    pod = _not_empty(pod, main)
+    port, number = kind.port
+    if port:
+        # A port of that name that the manifest gives the main container wins.
+        with_port = [
+            structs.replace(container, ports={**container.ports, port: container.ports.get(port, number)})
+            if container.name == main
+            else container
+            for container in pod.containers
+        ]
+        pod = structs.replace(pod, containers=tuple(with_port))
     return Role(
         name=type_.key.lower(),
         type=type_.key,
         replicas=replicas,
         restart=restart,
-        pod=_with_port(_not_empty(pod, main), main, kind),
+        pod=pod,
         main=main,
         naming=type_.naming,
     )
@@ -98,30 +105,28 @@ def _batch_role(spec: Fields, kind: Kind, type_: RoleType) -> Role:
             spec.error("template", "is missing")
         return _placeholder(kind, type_)
     pod = pod_templates.read(template, _BATCH_SENTENCES)
-    restart = _batch_restart(template, type_)
+    restart = type_.restart
+    if (pod_spec := template.mapping("spec")) is not None:
+        written = pod_spec.text("restartPolicy")
+        supported = ", ".join(quoted(each) for each in _BATCH_RESTARTS)
+        if written is None:
+            if pod_spec.node("restartPolicy") is None:
+                hint = (
+                    "write `restartPolicy: Never` to replace a failed pod, OnFailure to restart it in place"
+                )
+                pod_spec.error("restartPolicy", f"Required value: valid values: {supported}", hint)
+        elif written not in _BATCH_RESTARTS:
+            text = f"Unsupported value: {quoted(written)}: supported values: {supported}"
+            pod_spec.error("restartPolicy", text)
+        else:
+            restart = _BATCH_RESTARTS[written]
     main = _main(template, pod, kind)
     return structs.replace(_placeholder(kind, type_), restart=restart, pod=_not_empty(pod, main), main=main)
 
 
-def _batch_restart(template: Fields, type_: RoleType) -> Restart:
-    spec = template.mapping("spec")
-    if spec is None:
-        return type_.restart
-    written = spec.text("restartPolicy")
-    supported = ", ".join(quoted(each) for each in _BATCH_RESTARTS)
-    if written is None:
-        if spec.node("restartPolicy") is None:
-            hint = "write `restartPolicy: Never` to replace a failed pod, OnFailure to restart it in place"
-            spec.error("restartPolicy", f"Required value: valid values: {supported}", hint)
-        return type_.restart
-    if written not in _BATCH_RESTARTS:
-        spec.error("restartPolicy", f"Unsupported value: {quoted(written)}: supported values: {supported}")
-    return _BATCH_RESTARTS.get(written, type_.restart)
-
-
 def _main(template: Fields | None, pod: PodSpec, kind: Kind) -> str:
     """Names the container that trains: the one with the kind's usual name, else the first."""
-    inner = [one.name for one in pod.containers]
+    inner = [container.name for container in pod.containers]
     if kind.container in inner or not inner:
         return kind.container
     spec = None if template is None else template.mapping("spec")
@@ -129,20 +134,6 @@ def _main(template: Fields | None, pod: PodSpec, kind: Kind) -> str:
         text = f"no container is named {quoted(kind.container)}, so the first one, {quoted(inner[0])}, trains"
         spec.warn("containers", text)
     return inner[0]
-
-
-def _with_port(pod: PodSpec, main: str, kind: Kind) -> PodSpec:
-    """Adds the kind's port to the main container, unless a port of that name is there."""
-    name, number = kind.port
-    if not name:
-        return pod
-    containers = tuple(
-        structs.replace(one, ports={**one.ports, name: number})
-        if one.name == main and name not in one.ports
-        else one
-        for one in pod.containers
-    )
-    return structs.replace(pod, containers=containers)
 
 
 def _not_empty(pod: PodSpec, main: str) -> PodSpec:
@@ -155,10 +146,3 @@ def _placeholder(kind: Kind, type_: RoleType) -> Role:
     return Role(
         type_.key.lower(), type_.key, type_.replicas, type_.restart, pod, kind.container, naming=type_.naming
     )
-
-
-def _warn_of_inner_policy(template: Fields) -> None:
-    spec = template.mapping("spec")
-    if spec is not None and spec.node("restartPolicy") is not None:
-        text = "Restart policy in pod template will be overwritten by restart policy in replica spec"
-        spec.warn("restartPolicy", text, "write it beside `template`")

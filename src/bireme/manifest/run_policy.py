@@ -1,8 +1,6 @@
-"""How long, how often, and what is left afterwards: the run policy of a manifest, and our own annotations."""
+"""Reads the run policy of a manifest, and our own annotations."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -51,14 +49,28 @@ def read_run_policy(spec: Fields, managers: tuple[str, ...]) -> RunPolicy:
     fields = spec.mapping("runPolicy")
     if fields is None:
         return RunPolicy()
+    manager = fields.text("managedBy", "")
+    if manager and manager not in managers:
+        supported = ", ".join(quoted(each) for each in managers)
+        fields.error("managedBy", f"Unsupported value: {quoted(manager)}: supported values: {supported}")
+    scheduling = Scheduling()
+    if (gang := fields.mapping("schedulingPolicy")) is not None:
+        scheduling = Scheduling(
+            min_available=gang.integer("minAvailable", minimum=0),
+            queue=gang.text("queue", ""),
+            priority_class=gang.text("priorityClass", ""),
+            min_resources=gang.quantities("minResources"),
+            timeout=gang.integer("scheduleTimeoutSeconds", minimum=0),
+        )
+        gang.done()
     policy = RunPolicy(
         clean_pods=CleanPods(fields.choice("cleanPodPolicy", list(CleanPods), CleanPods.NONE)),
         ttl=fields.integer("ttlSecondsAfterFinished", minimum=0),
         deadline=fields.integer("activeDeadlineSeconds", minimum=0),
         backoff_limit=fields.integer("backoffLimit", minimum=0),
         suspend=fields.boolean("suspend", False),
-        managed_by=_managed_by(fields, managers),
-        scheduling=_scheduling(fields),
+        managed_by=manager,
+        scheduling=scheduling,
     )
     fields.done()
     return policy
@@ -87,7 +99,9 @@ def read_wishes(annotations: Fields | None) -> Wishes:
             )
             advice = f", did you mean {quoted(_OURS + nearest)}?" if nearest else ""
             annotations.warn(key, f"unknown annotation {quoted(key)}{advice}")
-    _check_patterns(annotations)
+    for text in metric_patterns.split(annotations.text(METRICS_ANNOTATION, "")):
+        if wrong := wrong_pattern(text):
+            annotations.error(METRICS_ANNOTATION, wrong)
     return Wishes(
         unit=RestartScope(annotations.choice(RESTART_ANNOTATION, list(RestartScope), RestartScope.REPLICA)),
         torchrun_environment=annotations.choice(ENVIRONMENT_ANNOTATION, ("torchrun",)) is not None,
@@ -106,35 +120,6 @@ def wrong_pattern(text: str) -> str:
             "(write a name such as loss, or an expression such as (?P<name>loss) = (?P<value>[0-9.]+))"
         )
     return "" if "\n" not in text else f"pattern {quoted(text)}: it has several lines"
-
-
-def _managed_by(fields: Fields, managers: Sequence[str]) -> str:
-    name = fields.text("managedBy", "")
-    if name and name not in managers:
-        supported = ", ".join(quoted(each) for each in managers)
-        fields.error("managedBy", f"Unsupported value: {quoted(name)}: supported values: {supported}")
-    return name
-
-
-def _scheduling(policy: Fields) -> Scheduling:
-    fields = policy.mapping("schedulingPolicy")
-    if fields is None:
-        return Scheduling()
-    scheduling = Scheduling(
-        min_available=fields.integer("minAvailable", minimum=0),
-        queue=fields.text("queue", ""),
-        priority_class=fields.text("priorityClass", ""),
-        min_resources=fields.quantities("minResources"),
-        timeout=fields.integer("scheduleTimeoutSeconds", minimum=0),
-    )
-    fields.done()
-    return scheduling
-
-
-def _check_patterns(annotations: Fields) -> None:
-    for text in metric_patterns.split(annotations.text(METRICS_ANNOTATION, "")):
-        if wrong := wrong_pattern(text):
-            annotations.error(METRICS_ANNOTATION, wrong)
 
 
 def _number(annotations: Fields, name: str, usual: int) -> int:

@@ -1,4 +1,4 @@
-"""What does the short form mean: a script and a number of workers as a full manifest.
+"""Compiles the short form, a script and a number of workers, to a full manifest.
 
     script: train.py --epochs 10
     workers: 4
@@ -19,10 +19,11 @@ from msgspec import Struct, structs
 from bireme import kinds
 from bireme.core.scripts.interpreters import Launch
 from bireme.errors import BadInput
-from bireme.kinds.contract import MOST_REPLICAS, Kind, ScriptRole
-from bireme.manifest import name_rules, option_amounts, run_policy
+from bireme.kinds.contract import MOST_REPLICAS, ScriptRole
+from bireme.manifest import name_rules, run_policy
 from bireme.manifest.diagnostics import Diagnostic, Fields
 from bireme.manifest.text.nodes import Node, describe, quoted
+from bireme.model import quantities
 from bireme.model.job import (
     ENVIRONMENT_ANNOTATION,
     METRICS_ANNOTATION,
@@ -116,16 +117,25 @@ def read(fields: Fields) -> ShortForm | None:
     """Reads a document of the short form, or reports what is wrong with it."""
     script = _script(fields)
     least, workers = _workers(fields)
+    name = fields.text("name", "")
+    if name and (wrong := name_rules.wrong_job_name(name)):
+        fields.error("name", wrong)
+        name = ""
+    checkpoints = fields.text("checkpoints", "")
+    if checkpoints.startswith(CLAIM) and not _claim(checkpoints)[0]:
+        text = f"{quoted(checkpoints)} names no claim"
+        fields.error("checkpoints", text, f"write {CLAIM}my-claim/some/folder")
+        checkpoints = ""
     short = ShortForm(
         script=script,
-        name=_name(fields),
+        name=name,
         workers=workers,
         least=least,
         gpu=fields.integer("gpu", 0, minimum=0),
         cpu=fields.quantity("cpu") or "",
         memory=fields.quantity("memory") or "",
         data=fields.text("data", ""),
-        checkpoints=_checkpoints(fields),
+        checkpoints=checkpoints,
         retries=fields.integer("retries", RETRIES, minimum=0),
         metrics=fields.good_texts("metrics", run_policy.wrong_pattern),
         env=fields.text_map("env"),
@@ -156,13 +166,16 @@ def from_script(
     short = ShortForm(
         script=(script, *args),
         name=name,
-        workers=option_amounts.at_least(1, "--workers", workers),
-        gpu=option_amounts.at_least(0, "--gpu", gpu),
-        cpu=option_amounts.quantity("--cpu", cpu),
-        memory=option_amounts.memory("--memory", memory),
+        workers=_in_range(1, "--workers", workers),
+        gpu=_in_range(0, "--gpu", gpu),
+        cpu=_quantity("--cpu", cpu),
+        memory=_quantity("--memory", memory),
         env=dict(env or {}),
-        retries=option_amounts.at_least(0, "--retries", retries),
+        retries=_in_range(0, "--retries", retries),
     )
+    if short.memory and (wrong := quantities.too_little_memory(short.memory)):
+        sentence, _, guess = wrong.partition("; ")
+        raise BadInput(f"--memory {sentence}", hint=guess)
     short = launched(short, launch)
     if name and (wrong := name_rules.wrong_job_name(name)):
         raise BadInput(f"--name {name}: {wrong}")
@@ -187,16 +200,33 @@ def called(path: str, launch: Launch) -> str:
 
 def compile(short: ShortForm) -> Manifest:
     """Makes the full manifest, as `bireme render` prints it."""
-    metadata: Manifest = {"name": short.name} if short.name else {"generateName": f"{_stem(short)}-"}
-    if annotations := _annotations(short):
-        metadata["annotations"] = annotations
+    metadata: Manifest = {"name": short.name}
+    if not short.name:
+        words = [word for word in short.script if not word.startswith("-")]
+        stem = name_rules.label_of(PurePath(words[0]).stem if words else "")[:40].strip("-") or "job"
+        metadata = {"generateName": f"{stem}-"}
     kind = kinds.named(short.kind)
-    return {
-        "apiVersion": kind.script_version(),
-        "kind": kind.name,
-        "metadata": metadata,
-        "spec": _spec(short, kind),
-    }
+    annotations: dict[str, str] = {}
+    if not kind.independent:
+        annotations[RESTART_ANNOTATION] = str(RestartScope.GANG)
+    if kind.torchrun:
+        annotations[ENVIRONMENT_ANNOTATION] = "torchrun"
+    if short.least is not None and short.least < short.workers:
+        annotations[run_policy.ELASTIC_MIN_ANNOTATION] = str(short.least)
+    if short.metrics:
+        annotations[METRICS_ANNOTATION] = "\n".join(short.metrics)
+    if annotations:
+        metadata["annotations"] = annotations
+    spec = kind.script_options(short.workers)
+    if kind.specs:
+        policy = {"backoffLimit": short.retries, "cleanPodPolicy": "Running"}
+        roles = {role.key: _role(short, role) for role in kind.script_roles(short.workers)}
+        spec = {**spec, "runPolicy": policy, kind.specs: roles}
+    else:
+        template = _template(short, _container(short))
+        template["spec"]["restartPolicy"] = "Never"
+        spec = {**spec, "backoffLimit": short.retries, "template": template}
+    return {"apiVersion": kind.script_version(), "kind": kind.name, "metadata": metadata, "spec": spec}
 
 
 def is_placeholder(image: str) -> bool:
@@ -212,6 +242,24 @@ def placed(diagnostic: Diagnostic, root: Node) -> Diagnostic:
     node = entries.get(field) or entries.get("script") or root
     named = field if field in entries else "script"
     return structs.replace(diagnostic, line=node.mark.line, column=node.mark.column, field=named)
+
+
+def _in_range(least: int, option: str, value: int) -> int:
+    if not least <= value <= MOST_REPLICAS:
+        raise BadInput(f"{option} must be from {least} to {MOST_REPLICAS}, got {value}")
+    return value
+
+
+def _quantity(option: str, written: str) -> str:
+    if not written:
+        return ""
+    try:
+        value = quantities.parse(written)
+    except ValueError as error:
+        raise BadInput(f"{option}: {error}") from error
+    if value < 0:
+        raise BadInput(f"{option} must not be negative, got {written}")
+    return written
 
 
 def _script(fields: Fields) -> tuple[str, ...]:
@@ -231,22 +279,6 @@ def _script(fields: Fields) -> tuple[str, ...]:
         fields.error("script", "is missing", "write `script: train.py`")
         return ()
     return words
-
-
-def _name(fields: Fields) -> str:
-    name = fields.text("name", "")
-    if name and (wrong := name_rules.wrong_job_name(name)):
-        fields.error("name", wrong)
-        return ""
-    return name
-
-
-def _checkpoints(fields: Fields) -> str:
-    given = fields.text("checkpoints", "")
-    if given.startswith(CLAIM) and not _claim(given)[0]:
-        fields.error("checkpoints", f"{quoted(given)} names no claim", f"write {CLAIM}my-claim/some/folder")
-        return ""
-    return given
 
 
 def _claim(checkpoints: str) -> tuple[str, str]:
@@ -281,36 +313,6 @@ def _workers(fields: Fields) -> tuple[int | None, int]:
     return least, most
 
 
-def _stem(short: ShortForm) -> str:
-    words = [word for word in short.script if not word.startswith("-")]
-    return name_rules.label_of(PurePath(words[0]).stem if words else "")[:40].strip("-") or "job"
-
-
-def _annotations(short: ShortForm) -> dict[str, str]:
-    annotations: dict[str, str] = {}
-    kind = kinds.named(short.kind)
-    if not kind.independent:
-        annotations[RESTART_ANNOTATION] = str(RestartScope.GANG)
-    if kind.torchrun:
-        annotations[ENVIRONMENT_ANNOTATION] = "torchrun"
-    if short.least is not None and short.least < short.workers:
-        annotations[run_policy.ELASTIC_MIN_ANNOTATION] = str(short.least)
-    if short.metrics:
-        annotations[METRICS_ANNOTATION] = "\n".join(short.metrics)
-    return annotations
-
-
-def _spec(short: ShortForm, kind: Kind) -> Manifest:
-    more = kind.script_options(short.workers)
-    if not kind.specs:
-        template = _template(short, _container(short))
-        template["spec"]["restartPolicy"] = "Never"
-        return {**more, "backoffLimit": short.retries, "template": template}
-    policy = {"backoffLimit": short.retries, "cleanPodPolicy": "Running"}
-    roles = {role.key: _role(short, role) for role in kind.script_roles(short.workers)}
-    return {**more, "runPolicy": policy, kind.specs: roles}
-
-
 def _role(short: ShortForm, role: ScriptRole) -> Manifest:
     asked = short if role.computes else structs.replace(short, gpu=0, cpu="", memory="")
     container = _container(structs.replace(asked, env={**role.env, **short.env}))
@@ -331,10 +333,11 @@ def _template(short: ShortForm, container: Manifest) -> Manifest:
 
 
 def _container(short: ShortForm) -> Manifest:
+    before = (short.python or "python",) if short.launcher is None else short.launcher
     container: Manifest = {
         "name": kinds.named(short.kind).container or "main",
         "image": short.image or kinds.named(short.kind).image,
-        "command": _command(short),
+        "command": [*before, *short.script],
     }
     kept = MOUNT if _claim(short.checkpoints)[0] else short.checkpoints
     env = {"BIREME_DATA": short.data, "BIREME_CHECKPOINTS": kept}
@@ -347,8 +350,3 @@ def _container(short: ShortForm) -> Manifest:
     if limits:
         container["resources"] = {"limits": limits}
     return container
-
-
-def _command(short: ShortForm) -> list[str]:
-    before = (short.python or "python",) if short.launcher is None else short.launcher
-    return [*before, *short.script]

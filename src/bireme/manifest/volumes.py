@@ -1,4 +1,4 @@
-"""Where do a replica's files come from: the volumes of a pod template, and where containers mount them."""
+"""Reads the volumes of a pod template, and where containers mount them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,25 @@ def read_volumes(spec: Fields) -> ReadVolumes:
             fields.error("name", f"Invalid value: {quoted(name)}: {wrong}")
         if name in declared:
             fields.error("name", f"Duplicate value: {quoted(name)}")
-        source = _source(fields)
         declared.add(name)
+        written = fields.keys()
+        given = [key for key in written if key != "name" and fields.node(key) is not None]
+        known = [key for key in given if key in known_fields.VOLUME_SOURCES]
+        if len(known) > 1:
+            fields.error(known[1], "Forbidden: may not specify more than 1 volume type")
+        if not known:
+            nearest = name_rules.nearest(given[0], known_fields.VOLUME_SOURCES) if given else ""
+            usual = "write `emptyDir: {}` for a folder that lives as long as the replica"
+            fields.error(
+                given[0] if given else "",
+                "Required value: must specify a volume type",
+                f"did you mean {nearest}?" if nearest else usual,
+            )
+            continue
+        source = _source(fields, known[0])
+        for key in given:
+            if key not in known:
+                fields.warn(key, f"unknown field {quoted(key)}")
         if name and source is not None:
             volumes.append(Volume(name, source))
     return ReadVolumes(tuple(volumes), frozenset(declared))
@@ -52,7 +69,12 @@ def read_mounts(container: Fields, declared: frozenset[str]) -> tuple[Mount, ...
         name = required(fields, "name")
         path = required(fields, "mountPath")
         if name and name not in declared:
-            fields.error("name", f"Not found: {quoted(name)}", _declared_hint(declared))
+            few = sorted(declared)[:3]
+            more = ", ..." if len(declared) > len(few) else ""
+            hint = f"the volumes are {', '.join(few)}{more}"
+            if not declared:
+                hint = "declare it under `volumes` of the same template"
+            fields.error("name", f"Not found: {quoted(name)}", hint)
         if path and path in taken:
             fields.error("mountPath", f"Invalid value: {quoted(path)}: must be unique")
         taken.add(path)
@@ -78,38 +100,7 @@ def object_name(fields: Fields, name: str) -> str:
     return text
 
 
-def _declared_hint(declared: frozenset[str]) -> str:
-    if not declared:
-        return "declare it under `volumes` of the same template"
-    few = sorted(declared)[:3]
-    more = ", ..." if len(declared) > len(few) else ""
-    return f"the volumes are {', '.join(few)}{more}"
-
-
-def _source(volume: Fields) -> VolumeSource | None:
-    keys = volume.keys()
-    given = [key for key in keys if key != "name" and volume.node(key) is not None]
-    known = [key for key in given if key in known_fields.VOLUME_SOURCES]
-    if len(known) > 1:
-        volume.error(known[1], "Forbidden: may not specify more than 1 volume type")
-    if known:
-        source = _source_of(volume, known[0])
-        for key in given:
-            if key not in known:
-                volume.warn(key, f"unknown field {quoted(key)}")
-        return source
-    hint = name_rules.nearest(given[0], known_fields.VOLUME_SOURCES) if given else ""
-    volume.error(
-        given[0] if given else "",
-        "Required value: must specify a volume type",
-        f"did you mean {hint}?"
-        if hint
-        else "write `emptyDir: {}` for a folder that lives as long as the replica",
-    )
-    return None
-
-
-def _source_of(volume: Fields, type_: str) -> VolumeSource | None:
+def _source(volume: Fields, type_: str) -> VolumeSource | None:
     fields = volume.mapping(type_)
     if fields is None:
         return None

@@ -1,4 +1,4 @@
-"""Where in a manifest is a field that only its path names."""
+"""Finds the place of a field that only its path names, and gives plain data a place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ def locate(root: Node, path: str) -> Mark:
     """
     found = root
     for step in _STEP.finditer(path):
-        following = _child(found, step[1] or step[2] or "")
+        key = step[1] or step[2] or ""
+        following: Node | None = None
+        if isinstance(found.value, list) and key.isdecimal() and int(key) < len(found.value):
+            following = found.value[int(key)]
+        elif isinstance(found.value, dict):
+            alike = (name for name in found.value if name.lower() == key.lower())
+            following = found.value.get(key if key in found.value else next(alike, key))
         if following is None:
             return found.key_mark or found.mark
         found = following
@@ -31,17 +37,6 @@ def locate(root: Node, path: str) -> Mark:
 def document_of(manifest: Mapping[str, object], file: str, mark: Mark) -> Document:
     """Makes a document of plain data, all of it at one place."""
     return Document(file, _node(manifest, mark, file, "", 0))
-
-
-def _child(node: Node, key: str) -> Node | None:
-    if isinstance(node.value, list):
-        return node.value[int(key)] if key.isdecimal() and int(key) < len(node.value) else None
-    if not isinstance(node.value, dict):
-        return None
-    exact = node.value.get(key)
-    if exact is not None:
-        return exact
-    return next((each for name, each in node.value.items() if name.lower() == key.lower()), None)
 
 
 def _node(value: object, mark: Mark, file: str, path: str, level: int) -> Node:

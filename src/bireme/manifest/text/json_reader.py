@@ -1,4 +1,4 @@
-"""How is JSON text taken apart, with the place of every value?"""
+"""Reads JSON text, with the place of every value."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def read(text: str, builder: Builder) -> None:
     due = _DOCUMENT
     for kind, value, mark in _tokens(text):
         if kind not in due:
-            raise NotJson(mark, _fault(kind, value, due))
+            if kind == "fault" and value == '"':
+                raise NotJson(mark, "a text begins here and does not end on this line, or holds a tab")
+            found = quoted(str(value)) if kind == "fault" else _named({kind})
+            raise NotJson(mark, f"wanted {_named(due)}, found {found}")
         if kind in _OPENING:
             if not closing:
                 builder.begin(mark)
@@ -107,29 +110,16 @@ def _tokens(text: str) -> Iterator[tuple[str, yaml_scalars.Scalar, Mark]]:
         offset = found.end()
         mark = Mark(line, start - line_start + 1)
         written = found[kind]
-        yield written if kind == "sign" else kind, _value(kind, written, mark), mark
-
-
-def _value(kind: str, written: str, mark: Mark) -> yaml_scalars.Scalar:
-    if kind == "text":
-        return _unescaped(written, mark) if "\\" in written else written[1:-1]
-    if kind == "number":
-        return yaml_scalars.resolve(written)
-    return _WORDS.get(written, written)
-
-
-def _unescaped(written: str, mark: Mark) -> str:
-    try:
-        return str(json.loads(written))
-    except json.JSONDecodeError as error:
-        raise NotJson(mark, f"the text has an escape that JSON does not know: {error.msg}") from None
-
-
-def _fault(kind: str, value: yaml_scalars.Scalar, due: frozenset[str]) -> str:
-    if kind == "fault" and value == '"':
-        return "a text begins here and does not end on this line, or holds a tab"
-    found = quoted(str(value)) if kind == "fault" else _named({kind})
-    return f"wanted {_named(due)}, found {found}"
+        value: yaml_scalars.Scalar = _WORDS.get(written, written)
+        if kind == "number":
+            value = yaml_scalars.resolve(written)
+        elif kind == "text":
+            try:
+                value = str(json.loads(written)) if "\\" in written else written[1:-1]
+            except json.JSONDecodeError as error:
+                text = f"the text has an escape that JSON does not know: {error.msg}"
+                raise NotJson(mark, text) from None
+        yield written if kind == "sign" else kind, value, mark
 
 
 def _named(kinds: frozenset[str] | set[str]) -> str:

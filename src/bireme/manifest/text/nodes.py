@@ -1,4 +1,4 @@
-"""What is a manifest before anyone knows its kind: a tree of values that know where they stand."""
+"""A manifest before its kind is known: a tree of values that know where they stand."""
 
 from __future__ import annotations
 

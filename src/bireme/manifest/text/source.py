@@ -1,4 +1,4 @@
-"""What did the user write: files and text as trees that know the line and column of every value.
+"""Reads files and text into trees that know the line and column of every value.
 
 YAML and JSON are read, with several documents in a file. Everything a stranger's file can do to a reader
 (huge, deep, full of aliases, not text at all) ends in BadManifest, quickly and with a sentence.
@@ -38,34 +38,42 @@ def read_path(path: Path, diagnostics: Diagnostics | None = None) -> list[Docume
     What cannot be read is refused, or, where diagnostics are gathered, added to them.
     """
     documents: list[Document] = []
-    problems = diagnostics or Diagnostics()
+    noted = diagnostics or Diagnostics()
     try:
         files = _files(path)
     except BadManifest as error:
-        files = _noted(error, problems)
+        files = []
+        _note(error, noted)
     for file in files:
         try:
-            content = _content(file)
-            _refuse_program(file, content)
-            documents += read_text(content, str(file))
+            documents += read_text(_content(file), str(file))
         except BadManifest as error:
-            _noted(error, problems)
+            _note(error, noted)
     if diagnostics is None:
-        problems.raise_if_any()
+        noted.raise_if_any()
     return documents
 
 
-def _noted(error: BadManifest, diagnostics: Diagnostics) -> list[Path]:
+def _note(error: BadManifest, diagnostics: Diagnostics) -> None:
     for each in error.diagnostics:
         if isinstance(each, Diagnostic):
             diagnostics.add(each)
-    return []
 
 
 def read_text(text: bytes | str, file: str = "<stdin>") -> list[Document]:
     """Reads every document of a text; those that hold nothing are left out."""
     _check_size(file, len(text))
-    characters = _decoded(text, file) if isinstance(text, bytes) else text
+    if isinstance(text, str):
+        characters = text
+    else:
+        try:
+            characters = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            mark = _mark(text[: error.start].decode("utf-8"), error.start)
+            wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            hint = f"the file is {'UTF-16' if wide else 'in another encoding or not text'}; save it as UTF-8"
+            byte = text[error.start]
+            _refuse(file, f"byte 0x{byte:02x} at offset {error.start} is not UTF-8", hint, mark)
     characters = characters.removeprefix(_BYTE_ORDER_MARK)
     if odd := _NOT_ALLOWED.search(characters):
         mark = _mark(characters, odd.start())
@@ -76,19 +84,15 @@ def read_text(text: bytes | str, file: str = "<stdin>") -> list[Document]:
     return documents
 
 
-def _refuse_program(file: Path, content: bytes) -> None:
-    """Refuses what is meant to be run: diagnostics about its YAML would help nobody."""
-    if file.suffix.lower() in _SUFFIXES:
-        return
-    if content.startswith(b"#!") or b"\0" in content or file.suffix in ENDINGS:
-        _refuse(str(file), "it is not a manifest", f"to run it: bireme run {shlex.quote(str(file))}")
-
-
 def _files(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        found = [each for each in sorted(path.iterdir()) if _is_manifest(each)]
+        found = [
+            each
+            for each in sorted(path.iterdir())
+            if each.suffix.lower() in _SUFFIXES and not each.name.startswith(".") and each.is_file()
+        ]
     except OSError as error:
         _refuse(str(path), _reason(error))
     if not found:
@@ -96,18 +100,19 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _is_manifest(path: Path) -> bool:
-    return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".") and path.is_file()
-
-
 def _content(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
             _check_size(str(file), os.fstat(stream.fileno()).st_size)
             # A pipe has no size beforehand, and must not fill the memory either.
-            return stream.read(MOST_BYTES + 1)
+            content = stream.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         _refuse(str(file), _reason(error))
+    is_program = content.startswith(b"#!") or b"\0" in content or file.suffix in ENDINGS
+    if is_program and file.suffix.lower() not in _SUFFIXES:
+        # It is meant to be run: diagnostics about its YAML would help nobody.
+        _refuse(str(file), "it is not a manifest", f"to run it: bireme run {shlex.quote(str(file))}")
+    return content
 
 
 def _reason(error: OSError | ValueError) -> str:
@@ -127,25 +132,20 @@ def _check_size(file: str, size: int) -> None:
     )
 
 
-def _decoded(content: bytes, file: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        mark = _mark(content[: error.start].decode("utf-8"), error.start)
-        wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        hint = f"the file is {'UTF-16' if wide else 'in another encoding or not text'}; save it as UTF-8"
-        byte = content[error.start]
-        _refuse(file, f"byte 0x{byte:02x} at offset {error.start} is not UTF-8", hint, mark)
-
-
 def _parsed(characters: str, file: str) -> list[Document]:
     if not json_reader.looks_like_json(characters):
         return _parsed_as_yaml(characters, file)
     builder = Builder(file)
     try:
         json_reader.read(characters, builder)
-    except json_reader.NotJson as error:
-        return _parsed_as_yaml_or_json(characters, file, error)
+    except json_reader.NotJson as not_json:
+        # It may be YAML that begins with a bracket; if it is neither, its first key tells which was meant.
+        try:
+            return _parsed_as_yaml(characters, file)
+        except BadManifest:
+            if json_reader.is_meant_as_json(characters):
+                _refuse(file, f"the text is not JSON: {not_json.text}", mark=not_json.mark)
+            raise
     return builder.documents()
 
 
@@ -153,16 +153,6 @@ def _parsed_as_yaml(characters: str, file: str) -> list[Document]:
     builder = Builder(file)
     yaml_reader.read(characters, builder)
     return builder.documents()
-
-
-def _parsed_as_yaml_or_json(characters: str, file: str, not_json: json_reader.NotJson) -> list[Document]:
-    """Reads YAML that begins with a bracket; if it is neither, its first key tells which was meant."""
-    try:
-        return _parsed_as_yaml(characters, file)
-    except BadManifest:
-        if json_reader.is_meant_as_json(characters):
-            _refuse(file, f"the text is not JSON: {not_json.text}", mark=not_json.mark)
-        raise
 
 
 def _mark(text: str, offset: int) -> Mark:

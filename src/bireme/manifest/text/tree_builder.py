@@ -1,4 +1,4 @@
-"""How do the pieces of a text become a tree: one at a time, without recursion, within limits."""
+"""Builds a tree of the pieces of a text: one at a time, without recursion, within limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 class Builder:
     """Takes the pieces of one file in their order and makes its documents.
 
-    What is wrong with a piece is noted, so that later faults are found in the same run; what makes going on
+    What is wrong with a piece is noted, so that later faults are found in the same run; what makes reading on
     useless is refused at once. Aliases share the nodes they stand for, but count as if they were written out.
     """
 
@@ -107,7 +107,7 @@ class Builder:
         self._place(_Part(Node(part.node.value, mark, self._frames[-1].key_mark), part.size, part.levels))
 
     def error(self, mark: Mark, text: str, hint: str = "") -> None:
-        """Notes a fault and goes on."""
+        """Notes a fault; reading continues."""
         if len(self._diagnostics) >= MOST_SHOWN:
             self.refuse(mark, text, hint)
         self._diagnostics.append(self._diagnostic(mark, text, hint))
@@ -130,13 +130,23 @@ class Builder:
         elif frame.wants_key:
             self._take_key(frame, part.node)
         else:
-            self._take_value(frame, part.node)
+            if frame.merging:
+                for each in part.node.value if isinstance(part.node.value, list) else [part.node]:
+                    if isinstance(each.value, dict):
+                        frame.merged.append(each.value)
+                    else:
+                        self.error(each.mark, f"{MERGE_KEY} takes over mappings, found {describe(each)}")
+            elif frame.key is not None and isinstance(frame.node.value, dict):
+                frame.node.value[frame.key] = part.node
+            frame.key, frame.key_mark, frame.merging = None, None, False
 
     def _take_key(self, frame: _Frame, node: Node) -> None:
         assert isinstance(frame.node.value, dict)
         frame.key_mark = node.mark
         if not isinstance(node.value, str):
-            self.error(node.mark, f"a key must be a text, found {describe(node)}", _key_hint(node))
+            template = "a template such as {{ name }} must be filled in first"
+            hint = template if isinstance(node.value, dict) else quotes_hint(node)
+            self.error(node.mark, f"a key must be a text, found {describe(node)}", hint)
             return
         frame.key = node.value
         if first := frame.node.value.get(node.value):
@@ -144,21 +154,6 @@ class Builder:
             text = f"the key {quoted(node.value)} is here a second time"
             self.error(node.mark, f"{text}; the first is at line {mark.line}, column {mark.column}")
             frame.key = None
-
-    def _take_value(self, frame: _Frame, node: Node) -> None:
-        assert isinstance(frame.node.value, dict)
-        if frame.merging:
-            self._merge(frame, node)
-        elif frame.key is not None:
-            frame.node.value[frame.key] = node
-        frame.key, frame.key_mark, frame.merging = None, None, False
-
-    def _merge(self, frame: _Frame, node: Node) -> None:
-        for each in node.value if isinstance(node.value, list) else [node]:
-            if isinstance(each.value, dict):
-                frame.merged.append(each.value)
-            else:
-                self.error(each.mark, f"{MERGE_KEY} takes over mappings, found {describe(each)}")
 
     def _count(self, more: int, mark: Mark) -> None:
         self._nodes += more
@@ -207,9 +202,3 @@ class _Frame:
     @property
     def wants_key(self) -> bool:
         return self.key_mark is None and isinstance(self.node.value, dict)
-
-
-def _key_hint(node: Node) -> str:
-    if isinstance(node.value, dict):
-        return "a template such as {{ name }} must be filled in first"
-    return quotes_hint(node)

@@ -1,4 +1,4 @@
-"""How is YAML text taken apart, and what does its parser's diagnostic mean in plain words?"""
+"""Reads YAML text, and says in plain words what its parser reports."""
 
 from __future__ import annotations
 
@@ -104,17 +104,13 @@ def _scalar(event: yaml.ScalarEvent, mark: Mark, builder: Builder) -> None:
     elif tag in (None, "!") or name == "str":
         builder.scalar(text, mark, anchor)
     else:
-        builder.scalar(_tagged(name, text, mark, builder), mark, anchor)
-
-
-def _tagged(name: str, text: str, mark: Mark, builder: Builder) -> yaml_scalars.Scalar:
-    value = yaml_scalars.resolve(text)
-    types = _TYPES.get(name)
-    if types is None:
-        _report_tag(name, mark, builder)
-    elif type(value) not in types:
-        builder.error(mark, f"{quoted(text)} does not fit its tag !!{name}")
-    return value
+        value = yaml_scalars.resolve(text)
+        types = _TYPES.get(name)
+        if types is None:
+            _report_tag(name, mark, builder)
+        elif type(value) not in types:
+            builder.error(mark, f"{quoted(text)} does not fit its tag !!{name}")
+        builder.scalar(value, mark, anchor)
 
 
 def _open(
@@ -135,11 +131,6 @@ def _report_tag(name: str, mark: Mark, builder: Builder) -> None:
     builder.error(mark, f"the tag {quoted(shown)} is not known", "leave it out")
 
 
-def _line(text: str, index: int) -> str:
-    start = text.rfind("\n", 0, index) + 1
-    return text[start:].partition("\n")[0]
-
-
 def _in_plain_words(error: yaml.MarkedYAMLError, text: str) -> tuple[Mark, str, str]:
     """Returns place, sentence and hint for what the parser said."""
     problem = error.problem or ""
@@ -150,7 +141,9 @@ def _in_plain_words(error: yaml.MarkedYAMLError, text: str) -> tuple[Mark, str, 
         return mark, "a tab is used as indentation", "YAML allows only spaces there"
     if "cannot start any token" in problem:
         return mark, f"a value cannot begin with {character}", "put the value in quotes"
-    if place and (holder := _PLACEHOLDER.search(_line(text, place.index))):
+    line_start = text.rfind("\n", 0, place.index) + 1 if place else 0
+    line = text[line_start:].partition("\n")[0]
+    if place and (holder := _PLACEHOLDER.search(line)):
         return (
             Mark(mark.line, holder.start(1) + 1),
             f"{holder[1]} is a placeholder: fill it in, or quote it",

@@ -1,6 +1,6 @@
-"""What does an unquoted word of YAML mean: a number, a boolean, nothing, or just text?
+"""Resolves an unquoted word of YAML to a number, a boolean, nothing, or just text.
 
-The answers are those of Kubernetes' own parser, so that a manifest means the same here. It follows YAML
+The results are those of Kubernetes' own parser, so that a manifest means the same here. It follows YAML
 1.1 for booleans (`yes`, `off`, `n`) and octal numbers (`0755`), and leaves dates and `1:30` as text.
 """
 
@@ -54,18 +54,12 @@ def resolve(text: str) -> Scalar:
     if text[0] not in _NUMBER_STARTS or len(text) > _MOST_CHARACTERS:
         return text
     digits = text.replace("_", "")
-    integer = _integer(digits)
-    if integer is not None:
-        return integer
+    shape = _INTEGER.fullmatch(digits)
+    if shape is not None and shape.lastgroup is not None:
+        value = int(shape["sign"] + shape[shape.lastgroup], _BASES[shape.lastgroup])
+        if -(2**63) <= value < 2**64:
+            return value
     if _FLOAT.fullmatch(digits):
         number = float(digits)
         return number if math.isfinite(number) else text
     return text
-
-
-def _integer(digits: str) -> int | None:
-    shape = _INTEGER.fullmatch(digits)
-    if shape is None or shape.lastgroup is None:
-        return None
-    value = int(shape["sign"] + shape[shape.lastgroup], _BASES[shape.lastgroup])
-    return value if -(2**63) <= value < 2**64 else None
