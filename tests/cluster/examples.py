@@ -1,8 +1,9 @@
-"""How do the examples run in the test cluster: with its images and the test environment's frameworks."""
+"""Runs the examples in the test cluster, with its images and the frameworks of the test environment."""
 
 from __future__ import annotations
 
 import json
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import yaml
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SITE = Path(sysconfig.get_paths()["purelib"])
+MXNET = (Path(sys.prefix) / "mxnet").resolve()
+"""In a folder of its own, because it needs an old numpy."""
 PYTHON = "bireme.test/python:3.11"
 OPEN_MPI = "bireme.test/openmpi:4"
 OPEN_MPI_SSH = "bireme.test/openmpi-ssh:4"
@@ -33,7 +36,7 @@ def adapted(file: Path, namespace: str) -> Json:
         spec["volumes"] = [
             *spec.get("volumes", []),
             {"name": "example", "hostPath": {"path": str(file.parent)}},
-            {"name": "frameworks", "hostPath": {"path": str(SITE)}},
+            {"name": "frameworks", "hostPath": {"path": str(MXNET if manifest["kind"] == "MXJob" else SITE)}},
         ]
     return manifest
 

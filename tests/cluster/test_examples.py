@@ -24,6 +24,7 @@ TOLD = {
     "jax-allreduce/jaxjob.yaml": ("worker-0", ""),
     "xgboost/xgboostjob.yaml": ("master-0", ""),
     "paddle/paddlejob.yaml": ("worker-0", ""),
+    "mxnet/mxjob.yaml": ("worker-1", ": learnt 2.0, -3.4, 1.7, 0.3"),
     "mpi-ring/mpijob-v1.yaml": ("launcher", "correct=True"),
     "mpi-ring/mpijob-v1alpha2.yaml": ("launcher", "correct=True"),
     "mpi-ring/mpijob-v2beta1.yaml": ("launcher", "correct=True"),

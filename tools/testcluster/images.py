@@ -59,8 +59,8 @@ STAGES = (
     Stage(
         "python",
         PYTHON,
-        ("python3", "python3-pip", "libgomp1", "libstdc++6", "bash", "coreutils", "dash", "grep", "sed",
-         "hostname", "procps", "base-files", "base-passwd", "netbase", "libc-bin"),
+        ("python3", "python3-pip", "libgomp1", "libquadmath0", "libstdc++6", "bash", "coreutils", "dash",
+         "grep", "sed", "hostname", "procps", "base-files", "base-passwd", "netbase", "libc-bin"),
         files={"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n"},
         links={"usr/bin/python": "python3", "usr/bin/sh": "dash", "usr/bin/which": "which.debianutils"},
         commands=(
