@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -26,14 +26,14 @@ TAIL = 10
 _LATE = 2.0
 """A report older than the start of its rank by more than this is one of an earlier program of the replica."""
 
-FAULTS = frozenset(128 + int(one) for one in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE))
+FAULTS = frozenset(128 + number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE))
 """Exit codes of a program that did what no program may: its interpreter writes down where."""
 
 _UNREAD = ("EOFError: EOF when reading a line", "bdb.BdbQuit")
 """How a script ends that asks for input where there is none: with `input()`, and in a debugger."""
 
 _OUT_OF_MEMORY = "OOMKilled"
-_SIGNALS = frozenset(int(one) for one in signal.Signals if one < 32)
+_SIGNALS = frozenset(int(number) for number in signal.Signals if number < 32)
 """The classic ones: an exit code of 160 and more is a number that a program chose."""
 
 
@@ -56,7 +56,7 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
         case Phase.FAILED:
             return _failed(evidence)
         case Phase.SUCCEEDED:
-            return _unsaved(evidence) or _independent(evidence)
+            return _succeeded(evidence)
         case Phase.QUEUED:
             return Diagnosis(
                 finding=Finding.WAITING,
@@ -82,7 +82,7 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
     if not status.crashes and not status.evictions:
         return None
     attempts = range(status.attempt, -1, -1) if attempt is None else (attempt - 1,)
-    error = next((one for each in attempts if (one := first_error(evidence, each))), None)
+    error = next((error for number in attempts if (error := first_error(evidence, number))), None)
     if error is None and not status.evictions:
         return None
     if error is None:
@@ -98,12 +98,26 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
 
 def first_error(evidence: Evidence, attempt: int) -> FirstError | None:
     """The error that the decision was made on; else the earliest by its own time, not the first end."""
-    suspects = list(_suspects(evidence, attempt))
+    ended = [life for life in evidence.lives if life.attempt == attempt and _counts(evidence, life)]
+    first_end = min((life.failures[-1].at for life in ended if life.failures), default=None)
+    suspects: list[tuple[float, FirstError]] = []
+    for life in _to_blame(evidence, ended):
+        failure = life.failures[-1] if life.failures else None
+        reported = _reported(evidence, life)
+        if reported is not None:
+            suspects.append((reported.time, _from_report(evidence, life, reported, failure)))
+        elif failure is not None:
+            # Its death was seen from outside, which takes longer than a peer's own error after it.
+            early = SLACK if failure.at == first_end else 0.0
+            suspects.append((failure.at - early, _from_end(evidence, life, failure)))
+        elif life.phase is ReplicaPhase.FAILED:
+            lost = Failure(life.ended or life.began, life.exit_code or 0, "", life.reason, life.message)
+            suspects.append((lost.at, _from_end(evidence, life, lost)))
     blame = evidence.status.blame
     if blame is not None and blame.attempt == attempt:
-        # Whoever asks in another way, as with `ps`, is told of the same rank.
-        suspects = [one for one in suspects if one[1].replica == blame.replica] or suspects
-    return min(suspects, key=lambda one: one[0])[1] if suspects else None
+        # A question asked in another way, as with `ps`, is answered with the same rank.
+        suspects = [suspect for suspect in suspects if suspect[1].replica == blame.replica] or suspects
+    return min(suspects, key=lambda suspect: suspect[0])[1] if suspects else None
 
 
 def cause(job: Job, status: Status) -> str:
@@ -144,81 +158,51 @@ def _failed(evidence: Evidence) -> Diagnosis:
         summary = f"{evidence.id} failed: {_told(evidence.job, error, tries)}"
         if why := retry_policy.why_no_more(evidence.job, evidence.status):
             summary += f" (not retried: {why})"
+    advice: tuple[str, ...] = ()
+    if error is not None and error.what.startswith(_UNREAD) and evidence.job.torchrun_environment:
+        advice = (
+            "standard input is only given to a job with one worker: "
+            f"bireme run {_script(evidence.job)} --workers 1",
+        )
+        if rank_names.is_alone(evidence.job):
+            advice = ("standard input has ended: a terminal's with Ctrl-D, with --detach, or when left",)
     return Diagnosis(
         finding=Finding.FAILED,
         summary=summary,
         error=error,
         more=_logs_command(evidence, error),
-        advice=_input_advice(evidence.job, error),
+        advice=advice,
     )
 
 
-def _unsaved(evidence: Evidence) -> Diagnosis | None:
-    """Says so if the script ended well, and its last work is not on disk."""
-    attempt = evidence.status.attempt
-    found = [evidence.reports.get((member.name, attempt)) for member in replica_ids(evidence.job)]
-    lost = next((report.lost for report in found if report is not None and report.lost), "")
-    if not lost:
-        return None
-    return Diagnosis(
-        finding=Finding.UNSAVED,
-        summary=f"{evidence.id} {printable(lost)}",
-        more=f"bireme logs {evidence.id}",
-    )
-
-
-def _input_advice(job: Job, error: FirstError | None) -> tuple[str, ...]:
-    """Says which job may read what a user types, to a rank that tried to and could not."""
-    if error is None or not error.what.startswith(_UNREAD) or not job.torchrun_environment:
-        return ()
-    who_may = "standard input is only given to a job with one worker"
-    if rank_names.is_alone(job):
-        return ("standard input has ended: a terminal's with Ctrl-D, with --detach, or when left",)
-    return (f"{who_may}: bireme run {_script(job)} --workers 1",)
-
-
-def _independent(evidence: Evidence) -> Diagnosis | None:
-    """Says so if several ranks ended well without one of them ever having asked which one it was."""
+def _succeeded(evidence: Evidence) -> Diagnosis | None:
+    """What is worth a word although all ended well: work that is not on disk, ranks that never met."""
     job, attempt = evidence.job, evidence.status.attempt
+    found = [evidence.reports.get((member.name, attempt)) for member in replica_ids(job)]
+    lost = next((report.lost for report in found if report is not None and report.lost), "")
+    if lost:
+        return Diagnosis(
+            finding=Finding.UNSAVED,
+            summary=f"{evidence.id} {printable(lost)}",
+            more=f"bireme logs {evidence.id}",
+        )
     if not job.torchrun_environment or job.total < 2:
         return None
-    found = [evidence.reports.get((member.name, attempt)) for member in replica_ids(job)]
     if any(report is None or report.read_rank for report in found):
         return None
-    script = _script(job)
     trainer = next((report.trainer for report in found if report is not None and report.trainer), "")
-    return Diagnosis(
-        finding=Finding.INDEPENDENT,
-        summary=f"{script} ran {job.total} independent copies: it never asked for its rank. "
-        f"To train together, {'write' if trainer else 'add'}:",
-        advice=_advice(trainer, job.total),
-    )
-
-
-def _advice(trainer: str, ranks: int) -> tuple[str, ...]:
-    if trainer == "lightning":
-        return (f'Trainer(devices={ranks}, strategy="ddp")',)
-    return (
+    advice: tuple[str, ...] = (
         'torch.distributed.init_process_group("gloo")  # "nccl" on GPUs',
         "model = torch.nn.parallel.DistributedDataParallel(model)",
     )
-
-
-def _suspects(evidence: Evidence, attempt: int) -> Iterable[tuple[float, FirstError]]:
-    ended = [one for one in evidence.lives if one.attempt == attempt and _counts(evidence, one)]
-    first_end = min((one.failures[-1].at for one in ended if one.failures), default=None)
-    for life in _to_blame(evidence, ended):
-        failure = life.failures[-1] if life.failures else None
-        reported = _reported(evidence, life)
-        if reported is not None:
-            yield reported.time, _from_report(evidence, life, reported, failure)
-        elif failure is not None:
-            # Its death was seen from outside, which takes longer than a peer's own error after it.
-            early = SLACK if failure.at == first_end else 0.0
-            yield failure.at - early, _from_end(evidence, life, failure)
-        elif life.phase is ReplicaPhase.FAILED:
-            lost = Failure(life.ended or life.began, life.exit_code or 0, "", life.reason, life.message)
-            yield lost.at, _from_end(evidence, life, lost)
+    if trainer == "lightning":
+        advice = (f'Trainer(devices={job.total}, strategy="ddp")',)
+    return Diagnosis(
+        finding=Finding.INDEPENDENT,
+        summary=f"{_script(job)} ran {job.total} independent copies: it never asked for its rank. "
+        f"To train together, {'write' if trainer else 'add'}:",
+        advice=advice,
+    )
 
 
 def _counts(evidence: Evidence, life: ReplicaHistory) -> bool:
@@ -239,11 +223,11 @@ def _to_blame(evidence: Evidence, ended: list[ReplicaHistory]) -> list[ReplicaHi
     """
     if evidence.job.unit is RestartScope.GANG:
         return ended
-    final = [one for one in ended if one.phase is ReplicaPhase.FAILED and not one.gone]
+    final = [life for life in ended if life.phase is ReplicaPhase.FAILED and not life.gone]
     if final:
         return final
-    crashed = [one for one in ended if one.failures]
-    return sorted(crashed, key=lambda one: one.failures[-1].at)[-1:]
+    crashed = [life for life in ended if life.failures]
+    return sorted(crashed, key=lambda life: life.failures[-1].at)[-1:]
 
 
 def _reported(evidence: Evidence, life: ReplicaHistory) -> ReportedError | None:
@@ -301,7 +285,7 @@ def _error(
 
 
 def _memory(job: Job, message: str) -> str:
-    """What is known of a lack of memory, in the words of whoever asked for it."""
+    """What is known of a lack of memory, in the words of a script's options or of a manifest."""
     words = re.sub(r"^(?:init )?container \S+ ", "it ", message).removeprefix("out of memory: ")
     words = words or "it was killed"
     if not job.torchrun_environment:

@@ -37,6 +37,9 @@ def job_view(
     """A view with everything that is told alike on every backend; each adds what only it knows."""
     if found is not None and status.blame is None and status.phase in (Phase.FAILED, Phase.RESTARTING):
         head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
+    module = kinds.of(job)
+    filled = [role for role in job.roles if role.replicas]
+    leader = next((role for role in filled if module.is_leader(job, role, 0)), filled[0] if filled else None)
     return JobView(
         **asdict(head),
         api_version=job.api_version,
@@ -61,7 +64,7 @@ def job_view(
         events=(),
         diagnosis=found,
         counts_ranks=rank_names.counts_ranks(job),
-        command=_leading_command(job),
+        command=(*leader.container.command, *leader.container.args) if leader else (),
         folder="",
         cwd="",
         python="",
@@ -77,7 +80,7 @@ def replicas(
     job: Job, status: Status, observation: Observation, lives: tuple[ReplicaHistory, ...], host: str
 ) -> tuple[ReplicaView, ...]:
     """Every declared replica as it is now, or as it was last."""
-    present = {one.name: one for one in observation.replicas}
+    present = {replica.name: replica for replica in observation.replicas}
     former = replica_history.newest(lives)
     shown = (member for member, _ in zip(replica_ids(job), range(MOST_MEMBERS), strict=False))
     return tuple(
@@ -106,16 +109,13 @@ def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float)
             if status.trouble:
                 return f"retries: {status.trouble}"
             if phase is Phase.RESTARTING:
-                condition = status.condition(ConditionType.RESTARTING)
-                stated = condition.message if condition else ""
-                crashed = diagnosis.cause(job, status) if _is_recent(job, status) else ""
-                return f"{_next_try(status, now)}{crashed or stated}"
+                return _why_restarting(job, status, now)
             return "" if is_here else f"runs on {host}"
 
 
 def is_stopping(job: Job, status: Status, present: Iterable[Replica]) -> bool:
     """Whether a job was told to stop, and some of its replicas have not ended yet."""
-    return job.policy.suspend and not status.phase.is_final and any(one.is_alive for one in present)
+    return job.policy.suspend and not status.phase.is_final and any(replica.is_alive for replica in present)
 
 
 def stopping(job: Job) -> str:
@@ -127,15 +127,15 @@ def stopping(job: Job) -> str:
 def restarts(status: Status, present: Iterable[Replica]) -> int:
     """How often anything was started again: the gang, replicas that were replaced, programs in place."""
     replaced = sum(retry.failures for name, retry in status.retries.items() if name)
-    return status.attempt + replaced + sum(one.restarts for one in present)
+    return status.attempt + replaced + sum(replica.restarts for replica in present)
 
 
 def restarted_in_place(job: Job, replicas: Iterable[Replica]) -> tuple[InPlaceRestart, ...]:
     """Those whose program was started again, or will be after its back-off."""
     return tuple(
-        InPlaceRestart(rank_names.label(job, one.name), one.restarts, one.exit_code)
-        for one in replicas
-        if one.restarts and one.is_alive and not one.stopping
+        InPlaceRestart(rank_names.label(job, replica.name), replica.restarts, replica.exit_code)
+        for replica in replicas
+        if replica.restarts and replica.is_alive and not replica.stopping
     )
 
 
@@ -152,11 +152,11 @@ def resting(job: Job, replicas: Iterable[Replica]) -> str:
 
 def restart_news(before: Sequence[InPlaceRestart], now: Sequence[InPlaceRestart]) -> list[str]:
     """What to say of the restarts since the last look; one line for many at once."""
-    known = {one.label: one.restarts for one in before}
-    fresh = [one for one in now if one.restarts > known.get(one.label, 0)]
+    known = {restart.label: restart.restarts for restart in before}
+    fresh = [restart for restart in now if restart.restarts > known.get(restart.label, 0)]
     if len(fresh) > _MOST_RESTARTS:
         return [f"{len(fresh)} replicas are restarted: {fresh[0].label} and others ({_how(fresh[0])})"]
-    return [f"{one.label} is restarted: {_how(one)}{_time(one.restarts)}" for one in fresh]
+    return [f"{restart.label} is restarted: {_how(restart)}{_time(restart.restarts)}" for restart in fresh]
 
 
 def _together(job: Job) -> Resources:
@@ -170,14 +170,6 @@ def _together(job: Job) -> Resources:
         for name, count in role.pod.claims.devices.items():
             devices[name] = devices.get(name, 0) + count * role.replicas
     return Resources(sum(cpu) if cpu else None, sum(memory) if memory else None, devices)
-
-
-def _leading_command(job: Job) -> tuple[str, ...]:
-    """What the replica that leads runs, or the first one if none does."""
-    module = kinds.of(job)
-    roles = [role for role in job.roles if role.replicas]
-    chosen = next((role for role in roles if module.is_leader(job, role, 0)), roles[0] if roles else None)
-    return (*chosen.container.command, *chosen.container.args) if chosen else ()
 
 
 def _replica(
@@ -230,33 +222,33 @@ def _as_it_was(blank: ReplicaView, status: Status, life: ReplicaHistory) -> Repl
     )
 
 
-def _is_recent(job: Job, status: Status) -> bool:
-    """Whether the crash that is remembered is why the job restarts; of a gang it may be an eviction."""
-    if status.blame is None or job.unit is not RestartScope.GANG:
-        return True
-    return status.blame.attempt == status.attempt - 1
-
-
-def _next_try(status: Status, now: float) -> str:
-    """When the next attempt begins, or the next replica that fell is replaced."""
+def _why_restarting(job: Job, status: Status, now: float) -> str:
+    """When the next attempt begins, or the next replica is replaced, and what had happened."""
+    begins = ""
     gang = status.retries.get("")
     if gang is not None:
         wait = gang.not_before - now
-        return f"attempt {status.attempt + 1}{f' in {_seconds(wait)}' if wait > 0 else ''}: "
-    waits = [one.not_before - now for one in status.retries.values() if one.not_before > now]
-    return f"again in {_seconds(min(waits))}: " if waits else ""
+        begins = f"attempt {status.attempt + 1}{f' in {_seconds(wait)}' if wait > 0 else ''}: "
+    elif waits := [retry.not_before - now for retry in status.retries.values() if retry.not_before > now]:
+        begins = f"again in {_seconds(min(waits))}: "
+    condition = status.condition(ConditionType.RESTARTING)
+    stated = condition.message if condition else ""
+    # A gang may restart for an eviction: the crash that is remembered is then of an earlier attempt.
+    blame = status.blame
+    is_recent = blame is None or job.unit is not RestartScope.GANG or blame.attempt == status.attempt - 1
+    return f"{begins}{(diagnosis.cause(job, status) if is_recent else '') or stated}"
 
 
 def _seconds(wait: float) -> str:
     return f"{max(1, round(wait))} s" if wait < 90 else f"{round(wait / 60)} min"
 
 
-def _how(one: InPlaceRestart) -> str:
-    if one.exit_code is None:
+def _how(restart: InPlaceRestart) -> str:
+    if restart.exit_code is None:
         return "one of its containers had ended"
-    number = one.exit_code - 128
+    number = restart.exit_code - 128
     named = f" ({signal.Signals(number).name})" if number in _SIGNALS else ""
-    return f"exit code {one.exit_code}{named}"
+    return f"exit code {restart.exit_code}{named}"
 
 
 def _time(number: int) -> str:

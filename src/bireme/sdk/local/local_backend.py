@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bireme import errors
-from bireme.model.job import Job
 from bireme.model.status import Phase
 from bireme.runner import control, submit
-from bireme.runner.submit import Submission
 from bireme.runs import attendance, directory, machine, run_files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs.log_reader import EVERYTHING, LogSelection
@@ -45,7 +43,17 @@ class LocalPlace:
                 "an image is not used on this machine", hint="leave --image out, or add --on kubernetes"
             )
         if len(batch.submissions) > 1:
-            self._check_all(batch.submissions)
+            # Before the first one starts, and all complaints at once: none of them starts, or all do.
+            lacking: list[errors.BiremeError] = []
+            for submission in batch.submissions:
+                for run in directory.active(self._home, submission.job.name):
+                    raise directory.still_active(run, "end it with `bireme rm {}`")
+                try:
+                    submit.check(self._home, submission)
+                except errors.BiremeError as error:
+                    lacking.append(error)
+            if lacking:
+                raise submit.together(lacking)
         started = []
         for submission in batch.submissions:
             submitted = submit.submit(self._home, submission, secrets.token_hex(4), time.time())
@@ -53,11 +61,32 @@ class LocalPlace:
         return tuple(started)
 
     def checked(self, batch: SubmissionBatch) -> CheckView:
-        pairs = zip(batch.submissions, batch.read, strict=True)
-        return CheckView(
-            jobs=tuple(self._check(submission, read.file, read.line) for submission, read in pairs),
-            warnings=batch.warnings,
-        )
+        jobs = []
+        for submission, read in zip(batch.submissions, batch.read, strict=True):
+            here = ""
+            notes: tuple[str, ...] = ()
+            flags: tuple[str, ...] = ()
+            by_hand: tuple[str, ...] = ()
+            try:
+                _, notes = submit.check(self._home, submission)
+            except errors.BiremeError as error:
+                # The verb that shows it says how the flags are given, so the hint is left out.
+                here = error.what if error.flags else str(error)
+                flags, by_hand = error.flags, error.by_hand
+            jobs.append(
+                CheckedJob(
+                    kind=str(submission.job.kind),
+                    name=submission.job.name,
+                    file=read.file,
+                    line=read.line,
+                    replicas={role.name: role.replicas for role in submission.job.roles},
+                    here=here,
+                    flags=flags,
+                    by_hand=by_hand,
+                    notes=notes,
+                )
+            )
+        return CheckView(jobs=tuple(jobs), warnings=batch.warnings)
 
     def jobs(self, all: bool) -> tuple[JobSummary, ...]:
         return self._listed(lambda row: all or row.is_active)
@@ -103,47 +132,18 @@ class LocalPlace:
         return tuple(Ledger(self._home).runs())
 
     def _listed(self, wanted: Callable[[RunRow], bool]) -> tuple[JobSummary, ...]:
+        from bireme.sdk.local import run_views
+
         here = machine.this_machine()
-        rows = (row for row in self._rows() if row.phase is not None and wanted(row))
-        found = (_summary(RunDirectory(self._home, row.id), here) for row in rows)
-        return tuple(one for one in found if one is not None)
-
-    def _check_all(self, submissions: Sequence[Submission]) -> None:
-        """Raises what stands in the way of several jobs; what they lack is asked for at once."""
-        lacking: list[errors.BiremeError] = []
-        for submission in submissions:
-            for run in directory.active(self._home, submission.job.name):
-                raise directory.still_active(run, "end it with `bireme rm {}`")
+        found = []
+        for row in self._rows():
+            if row.phase is None or not wanted(row):
+                continue
             try:
-                submit.check(self._home, submission)
-            except errors.BiremeError as error:
-                lacking.append(error)
-        if lacking:
-            raise submit.together(lacking)
-
-    def _check(self, submission: Submission, file: str, line: int) -> CheckedJob:
-        here = ""
-        flags: tuple[str, ...] = ()
-        by_hand: tuple[str, ...] = ()
-        notes: tuple[str, ...] = ()
-        try:
-            _, notes = submit.check(self._home, submission)
-        except errors.BiremeError as error:
-            # Whoever shows it says how the flags are given.
-            here, flags = (error.what if error.flags else str(error)), error.flags
-            by_hand = error.by_hand
-        replicas = {role.name: role.replicas for role in submission.job.roles}
-        return CheckedJob(
-            kind=str(submission.job.kind),
-            name=submission.job.name,
-            file=file,
-            line=line,
-            replicas=replicas,
-            here=here,
-            flags=flags,
-            by_hand=by_hand,
-            notes=notes,
-        )
+                found.append(run_views.summary(RunDirectory(self._home, row.id), here))
+            except errors.BiremeError:
+                continue  # it was removed a moment ago, or is damaged: `show` says which
+        return tuple(found)
 
 
 class LocalJob:
@@ -226,12 +226,7 @@ class LocalJob:
         phase = self.run.status().phase
         changed = scale_requests.resized(self.id, self.run.desired().job, replicas, phase)
         submit.require_room(changed, f"ask for fewer; `bireme show {self.id}` says what each asks for")
-        self._require_room_now(changed)
-        control.resize(self.run, lambda job: scale_requests.resized(self.id, job, replicas, phase))
-        return self.view()
-
-    def _require_room_now(self, changed: Job) -> None:
-        """A gang begins anew to have another size; it must not stop in order to wait for room."""
+        # A gang restarts to have another size; it must not stop in order to wait for room.
         lack = submit.lack_now(self.run, changed, time.time())
         if lack:
             from bireme.sdk.local import run_views
@@ -243,6 +238,8 @@ class LocalJob:
                 hint="it continues as it is; make room first. To let it wait all the same: "
                 f"bireme stop {id}, then scale and resume it",
             )
+        control.resize(self.run, lambda job: scale_requests.resized(self.id, job, replicas, phase))
+        return self.view()
 
     def remove(self) -> None:
         try:
@@ -256,13 +253,13 @@ class LocalJob:
                 self._await_rest()
             lock, unless = self._held(), lambda: control.goes_on(self.run)
         except errors.OurBug:
-            # Its files cannot be read, so nobody can be told to end it; what nobody holds may go.
+            # Its files cannot be read, so no runner can be told to end it; what no runner holds may go.
             lock, unless = self.run.hold(), lambda: False
             if lock is None:
                 raise
         if lock is None:
             raise self._goes_on()
-        # Held until it is gone: no runner takes it meanwhile. Who resumes it before that keeps it.
+        # Held until it is gone: no runner takes it meanwhile. A resume that came before keeps it.
         with lock:
             from bireme.runs.ledger import Ledger
 
@@ -270,7 +267,7 @@ class LocalJob:
                 raise self._goes_on()
 
     def _held(self) -> FileLock | None:
-        """The lock of a run that has ended, as soon as its runner has left; None if it goes on again."""
+        """The lock of a run that has ended, as soon as its runner has left; None if it runs again."""
         end = time.monotonic() + STOP_PATIENCE
         while (lock := control.hold_ended(self.run)) is None:
             if self.run.is_active() or time.monotonic() > end:
@@ -303,12 +300,3 @@ class LocalJob:
                     hint=f"look at {self.run.path / 'runner.log'}",
                 )
             time.sleep(_LOOK_EVERY)
-
-
-def _summary(run: RunDirectory, here: run_files.Machine) -> JobSummary | None:
-    try:
-        from bireme.sdk.local import run_views
-
-        return run_views.summary(run, here)
-    except errors.BiremeError:
-        return None  # it was removed a moment ago, or is damaged: `show` says which

@@ -59,6 +59,10 @@ def examine(home: Path, environ: Mapping[str, str], python: str = "") -> Machine
     """Looks at everything that a job may need."""
     capacity = gpus.capacity()
     groups = Cgroups.find()
+    # Tried out as a rank would, in a process of its own.
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import linux; print(linux.mounts_work())"
+    mounts = [sys.executable, "-c", program, str(RUNTIME)]
+    mpirun = shutil.which("mpirun", path=environ.get("PATH", os.defpath))
     view = MachineView(
         bireme=bireme.__version__,
         host=machine.this_machine().host,
@@ -69,8 +73,8 @@ def examine(home: Path, environ: Mapping[str, str], python: str = "") -> Machine
         gpus=_count(capacity, busy=False),
         gpus_busy=_count(capacity, busy=True),
         cgroups="" if groups is None else ("v2" if groups.unified else "v1"),
-        mounts=_mounts(environ),
-        mpi=_mpi(environ),
+        mounts=frameworks.ask(mounts, environ).strip() == "True",
+        mpi=frameworks.ask([mpirun, "--version"], environ).partition("\n")[0].strip() if mpirun else "",
         interpreter=frameworks.interpreter(environ, python),
         at_boot=systemd_units.examine(systemd_units.plan(home, environ)),
         warm=warm_interpreters.zygotes(home),
@@ -98,30 +102,16 @@ def problems(view: MachineView, home_is_shared: bool) -> list[Problem]:
     if home_is_shared:
         what = f"{view.home} is on a file system that other machines share"
         found.append(Problem(what, "set BIREME_HOME to a folder on a local disk"))
-    return found + _interpreter_problems(view.interpreter)
-
-
-def _interpreter_problems(found: Interpreter | None) -> list[Problem]:
-    if found is None:
-        return [Problem("there is no python3 on PATH", "activate an environment, or use --python")]
-    if not found.version:
-        return [Problem(f"{found.path} does not answer", "choose another with --python")]
-    if not found.frameworks:
-        what = f"{found.path} has none of the training frameworks"
-        return [Problem(what, "activate the environment that has them, or: pip install torch")]
-    return []
+    python = view.interpreter
+    if python is None:
+        found.append(Problem("there is no python3 on PATH", "activate an environment, or use --python"))
+    elif not python.version:
+        found.append(Problem(f"{python.path} does not answer", "choose another with --python"))
+    elif not python.frameworks:
+        what = f"{python.path} has none of the training frameworks"
+        found.append(Problem(what, "activate the environment that has them, or: pip install torch"))
+    return found
 
 
 def _count(capacity: Capacity, *, busy: bool) -> int:
     return len((capacity.busy if busy else capacity.devices).get(gpus.NAME, ()))
-
-
-def _mounts(environ: Mapping[str, str]) -> bool:
-    """Tries it out as a rank would, in a process of its own."""
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import linux; print(linux.mounts_work())"
-    return frameworks.ask([sys.executable, "-c", program, str(RUNTIME)], environ).strip() == "True"
-
-
-def _mpi(environ: Mapping[str, str]) -> str:
-    program = shutil.which("mpirun", path=environ.get("PATH", os.defpath))
-    return frameworks.ask([program, "--version"], environ).partition("\n")[0].strip() if program else ""

@@ -1,4 +1,4 @@
-"""Runs of this machine that have ended: what they take on disk, and how they are deleted in safety."""
+"""Deletes runs of this machine that have ended, in safety, and says what they take on disk."""
 
 from __future__ import annotations
 
@@ -31,9 +31,15 @@ def ended(home: Path) -> tuple[EndedRun, ...]:
     over = {row.id for row, run in rows if row.phase is not None and _has_ended(run)}
     # One that failed may be resumed, and then begins where it began before, if it has saved nothing.
     needing = [run for row, run in rows if row.id not in over or row.phase is Phase.FAILED]
-    needed = _Needed(_mentioned(needing), tuple(one for run in needing for one in _origins(run)))
+    needed = _Needed(_mentioned(needing), tuple(folder for run in needing for folder in _origins(run)))
     return tuple(
-        _looked_at(run, row.finished or row.created, needed)
+        EndedRun(
+            id=f"{run.id.name}#{run.id.number}",
+            ended=row.finished or row.created,
+            size=_size(run.path),
+            has_checkpoints=_has_checkpoints(run.path),
+            is_needed=needed.covers(run.path),
+        )
         for row, run in rows
         if row.id in over and row.host == here.host
     )
@@ -43,26 +49,29 @@ def removed(home: Path, runs: Iterable[EndedRun]) -> tuple[EndedRun, ...]:
     """Deletes runs that are still at their end, and returns which were; others are left as they are."""
     ledger = Ledger(home)
     done = []
-    for one in runs:
+    for ended_run in runs:
         try:
-            run = directory.find(home, *run_files.parse_run(one.id)) if _is_there(home, one) else None
-            # Held while it is deleted: nobody can resume it meanwhile, and whoever has it keeps it.
-            lock = control.hold_ended(run) if run is not None else None
-            if run is None or lock is None:
+            name, number = run_files.parse_run(ended_run.id)
+            if not RunDirectory(home, run_files.RunId(name, number or 1)).exists():
+                continue
+            run = directory.find(home, name, number)
+            # Held while it is deleted: no command can resume it meanwhile. A runner that has it keeps it.
+            lock = control.hold_ended(run)
+            if lock is None:
                 continue
             with lock:
                 if not ledger.remove(run.id, partial(control.goes_on, run)):
                     continue
         except errors.BiremeError:
             continue  # another command removed it, or it cannot be read: `bireme rm NAME` says what is wrong
-        done.append(one)
+        done.append(ended_run)
     return tuple(done)
 
 
 def swept(home: Path, limits: Limits, now: float) -> str:
     """Deletes what is beyond limits; returns a sentence about it, if there was anything.
 
-    What goes wrong is left for the next time: whoever calls this has started a job, and is to follow it.
+    What goes wrong is left for the next time: the caller has started a job, and is to follow it.
     """
     if not limits:
         return ""
@@ -74,7 +83,7 @@ def swept(home: Path, limits: Limits, now: float) -> str:
     if not done:
         return ""
     why = retention.exceeded(runs, limits, now)
-    names = [f"keep_{name}" for name in ("age", "runs", "size") if any(name in why[one.id] for one in done)]
+    names = [f"keep_{name}" for name in ("age", "runs", "size") if any(name in why[run.id] for run in done)]
     return f"removed {summed(done)}, as {' and '.join(names)} {'says' if len(names) == 1 else 'say'}"
 
 
@@ -82,11 +91,11 @@ def summed(runs: Iterable[EndedRun]) -> str:
     """`3 ended jobs (367 MiB)`."""
     found = tuple(runs)
     jobs = "1 ended job" if len(found) == 1 else f"{len(found)} ended jobs"
-    return f"{jobs} ({show_memory(sum(one.size for one in found))})"
+    return f"{jobs} ({show_memory(sum(run.size for run in found))})"
 
 
 def _has_ended(run: RunDirectory) -> bool:
-    """Whether nobody wants the run to go on, as far as its files can be read."""
+    """Whether the run is not to continue, as far as its files can be read."""
     try:
         return not run.is_active()
     except errors.BiremeError:
@@ -105,17 +114,7 @@ class _Needed(NamedTuple):
         real = os.path.realpath(folder)
         # With what may follow a folder's name: mnist/1 is not mnist/12.
         named = any(os.fsencode(folder) + end in self.words for end in (b"/", b"@", b'"', b":"))
-        return named or any(f"{one}/".startswith(f"{real}/") for one in self.origins)
-
-
-def _looked_at(run: RunDirectory, at: float, needed: _Needed) -> EndedRun:
-    return EndedRun(
-        id=f"{run.id.name}#{run.id.number}",
-        ended=at,
-        size=_size(run.path),
-        has_checkpoints=_has_checkpoints(run.path),
-        is_needed=needed.covers(run.path),
-    )
+        return named or any(f"{origin}/".startswith(f"{real}/") for origin in self.origins)
 
 
 def _mentioned(runs: Iterable[RunDirectory]) -> bytes:
@@ -137,15 +136,15 @@ def _origins(run: RunDirectory) -> list[str]:
     except errors.BiremeError:
         return []
     given = [
-        one.value
+        variable.value
         for role in job.roles
         for container in role.pod.containers
-        for one in container.env
-        if one.name == ORIGIN
+        for variable in container.env
+        if variable.name == ORIGIN
     ]
     given.append(environment.get(ORIGIN, ""))
-    folders = [one.rpartition("@")[0] or one for one in given if one.startswith("/")]
-    return [os.path.realpath(one) for one in folders]
+    folders = [origin.rpartition("@")[0] or origin for origin in given if origin.startswith("/")]
+    return [os.path.realpath(folder) for folder in folders]
 
 
 def _has_checkpoints(folder: Path) -> bool:
@@ -168,8 +167,3 @@ def _size(folder: Path) -> int:
             except OSError:
                 continue
     return total
-
-
-def _is_there(home: Path, one: EndedRun) -> bool:
-    name, number = run_files.parse_run(one.id)
-    return RunDirectory(home, run_files.RunId(name, number or 1)).exists()

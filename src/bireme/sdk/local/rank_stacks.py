@@ -16,7 +16,12 @@ from bireme.sdk.views import RankStack
 def of(run: RunDirectory, rank: int | None = None) -> tuple[RankStack, ...]:
     """The stack of each rank that is alive, or of one."""
     job = run.desired().job
-    alive = _alive(run)
+    # A process id may be another's by now: only the process that was started counts.
+    alive = [
+        (life, life.pid)
+        for life in replica_history.newest(run_history.of(run)).values()
+        if life.ended is None and life.pid and processes.start_time(life.pid) == life.start_time
+    ]
     if not alive:
         id = run_views.id_of(run)
         raise errors.BadInput(
@@ -30,12 +35,6 @@ def of(run: RunDirectory, rank: int | None = None) -> tuple[RankStack, ...]:
     # All at once, so that what is shown is one moment.
     asked = {uid: stack_dumps.ask(run.path, life.replica, pid) for uid, (life, pid) in chosen.items()}
     return tuple(_stack(run, job, life, pid, asked[uid]) for uid, (life, pid) in chosen.items())
-
-
-def _alive(run: RunDirectory) -> list[tuple[ReplicaHistory, int]]:
-    """The replicas whose process is the one that was started: a process id may be another's by now."""
-    lives = (one for one in replica_history.newest(run_history.of(run)).values() if one.ended is None)
-    return [(one, one.pid) for one in lives if one.pid and processes.start_time(one.pid) == one.start_time]
 
 
 def _rank(job: Job, life: ReplicaHistory) -> int | None:

@@ -112,6 +112,10 @@ class Watch:
         self._desired.refresh()  # it may have been scaled since
         present = (self._seen.value or Observation()).replicas
         current = [replica for replica in present if replica.attempt == status.attempt]
+        now = self._clock()
+        if now - self._heard >= stalls.LEAST and now - self._asked >= _CLOSER_EVERY:
+            self._asked = now
+            self._stalled = run_views.stall_hint(self.run, time.time())
         return Glance(
             id=str(self.run.id),
             phase=status.phase,
@@ -121,7 +125,7 @@ class Watch:
             waiting=status.waiting,
             trouble=status.trouble,
             behind=shortage(self.run.home),
-            stalled=self._stall(),
+            stalled=self._stalled,
             again=job_state.restarted_in_place(self.job, current),
         )
 
@@ -173,14 +177,6 @@ class Watch:
     def close(self) -> None:
         self._follower.close()
 
-    def _stall(self) -> str:
-        """Looks closer, now and then, at a job that has printed nothing for a while."""
-        now = self._clock()
-        if now - self._heard >= stalls.LEAST and now - self._asked >= _CLOSER_EVERY:
-            self._asked = now
-            self._stalled = run_views.stall_hint(self.run, time.time())
-        return self._stalled
-
     def _now(self) -> Status:
         return self._status.value or Status()
 
@@ -221,14 +217,14 @@ class _Changes:
             found = list(os.scandir(folder))
         except OSError:
             return False
-        for one in found:
-            if one.is_dir(follow_symlinks=False):
-                if one.path not in self._folders:
-                    self._folders[one.path] = _UNSEEN
-                    self._quiet.add(one.path)
-                    self._look_into(one.path)
-            elif one.name.endswith(".log"):
-                self._files.setdefault(one.path, _UNSEEN)
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.path not in self._folders:
+                    self._folders[entry.path] = _UNSEEN
+                    self._quiet.add(entry.path)
+                    self._look_into(entry.path)
+            elif entry.name.endswith(".log"):
+                self._files.setdefault(entry.path, _UNSEEN)
                 self._quiet.discard(folder)
         return True
 

@@ -21,7 +21,6 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.logs import log_reader
 from bireme.runs.logs.log_reader import LogSelection
 from bireme.runs.metrics import metric_reader, progress_reader
-from bireme.runs.replica_history import ReplicaHistory
 from bireme.runs.run_files import Machine, RunContext
 from bireme.runs.storage import files
 from bireme.sdk import diagnosis, job_state, tracebacks
@@ -77,27 +76,24 @@ def restarted(run: RunDirectory, attempt: int | None = None) -> Diagnosis | None
 
 
 def _evidence(run: RunDirectory) -> Evidence:
+    lives = run_history.of(run)
+    faulted = [life for life in lives if life.failures and life.failures[-1].exit_code in diagnosis.FAULTS]
+    # Where they were, as far as their interpreters could still say.
+    places = {
+        (life.replica, life.attempt): tracebacks.crash_place(
+            run_history.stderr(run, life.replica, life.failures[-1].at + 2 * diagnosis.SLACK)
+        )
+        for life in faulted[-_MOST_CRASHES:]
+    }
     return Evidence(
         id=id_of(run),
         job=run.desired().job,
         status=run.status(),
         host=run.context().machine.host,
-        lives=(lives := run_history.of(run)),
+        lives=lives,
         reports=run_history.reports(run),
-        crashes=_crashes(run, lives),
+        crashes={replica: place for replica, place in places.items() if place},
     )
-
-
-def _crashes(run: RunDirectory, lives: tuple[ReplicaHistory, ...]) -> dict[tuple[str, int], str]:
-    """Where replicas were that a signal ended for a fault of theirs, as far as they could say."""
-    ended = [one for one in lives if one.failures and one.failures[-1].exit_code in diagnosis.FAULTS]
-    places = {
-        (one.replica, one.attempt): tracebacks.crash_place(
-            run_history.stderr(run, one.replica, one.failures[-1].at + 2 * diagnosis.SLACK)
-        )
-        for one in ended[-_MOST_CRASHES:]
-    }
-    return {key: place for key, place in places.items() if place}
 
 
 def _with_lines(run: RunDirectory, found: Diagnosis | None) -> Diagnosis | None:
@@ -125,7 +121,7 @@ def seen(folder: Path) -> Observation:
 
 def _summary(run: RunDirectory, here: Machine, context: RunContext, job: Job, status: Status) -> JobSummary:
     id, phase = id_of(run), status.phase
-    present = [one for one in seen(run.path).replicas if one.attempt == status.attempt]
+    present = [replica for replica in seen(run.path).replicas if replica.attempt == status.attempt]
     is_here = context.is_of(here)
     has_runner = not phase.is_final and run.is_held()
     alive = has_runner or not is_here
@@ -136,7 +132,7 @@ def _summary(run: RunDirectory, here: Machine, context: RunContext, job: Job, st
         number=run.id.number,
         kind=str(job.kind),
         phase=phase,
-        ready=sum(one.ready and not one.stopping for one in present) if alive else 0,
+        ready=sum(replica.ready and not replica.stopping for replica in present) if alive else 0,
         total=job.total,
         attempt=status.attempt,
         restarts=job_state.restarts(status, present) + _former_restarts(run, job, present),
@@ -168,7 +164,7 @@ def _former_restarts(run: RunDirectory, job: Job, present: Iterable[Replica]) ->
     """How often programs were started again in replicas that are gone."""
     if not any(role.restart.in_place for role in job.roles):
         return 0
-    here = {one.uid for one in present}
+    here = {replica.uid for replica in present}
     gone = [life for life in run_history.of(run) if life.uid not in here]
     # One that was stopped in its back-off had its next restart counted already.
     return sum(life.restarts if life.phase else max(life.restarts, len(life.failures)) for life in gone)
@@ -177,7 +173,8 @@ def _former_restarts(run: RunDirectory, job: Job, present: Iterable[Replica]) ->
 def stall_hint(run: RunDirectory, now: float) -> str:
     """A sentence for a person if the job is silent for long; an empty text if it is not."""
     status = run.status()
-    began = [one.ran for one in run_history.of(run) if one.attempt == status.attempt and one.ran is not None]
+    lives = run_history.of(run)
+    began = [life.ran for life in lives if life.attempt == status.attempt and life.ran is not None]
     if not began:
         return ""
     since = max(began)

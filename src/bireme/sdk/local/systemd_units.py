@@ -1,7 +1,7 @@
-"""A unit of the user's systemd that resumes jobs after a reboot: written, told about and removed.
+"""Writes, describes and removes the unit of the user's systemd that resumes jobs after a reboot.
 
 What a reboot ended is resumed by the next `bireme` command, and the unit is such a command. It is written
-only where nobody else has a file, and changed or removed only as it was written.
+only where no other program has a file, and changed or removed only as it was written.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def plan(home: Path, environ: Mapping[str, str], python: str = sys.executable) -
 
 def text(plan: Plan) -> str:
     """The unit as a file. Pure."""
+    # A dollar sign begins a variable in a command, though not in `Environment=`.
+    command = " ".join(_quoted(word).replace("$", "$$") for word in _words(plan))
     body = f"""\
 [Unit]
 Description=Resume the jobs of Bireme that a reboot ended
@@ -83,7 +85,7 @@ Delegate=yes
 # Not the folder of a user: a file there may have the name of a module.
 WorkingDirectory=/
 Environment={_quoted(f"{homes.VARIABLE}={plan.home}")}
-ExecStart={_command(plan)}
+ExecStart={command}
 
 [Install]
 WantedBy=default.target
@@ -162,11 +164,6 @@ def _reload() -> None:
 
 def _words(plan: Plan) -> tuple[str, ...]:
     return (plan.python, "-P", "-m", "bireme.cli", "doctor", "--resume-only")
-
-
-def _command(plan: Plan) -> str:
-    # A dollar sign begins a variable in a command, though not in `Environment=`.
-    return " ".join(_quoted(word).replace("$", "$$") for word in _words(plan))
 
 
 def _quoted(word: str) -> str:
