@@ -253,8 +253,12 @@ class SimulatedJournal(Journal[Entry]):
             self._machine.moment()
         except Killed:
             text = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+            kept = self._machine.rng.randrange(len(text))
             with self.path.open("ab") as file:
-                file.write(text[: self._machine.rng.randrange(len(text))])
+                file.write(text[:kept])
+            if kept == len(text) - 1:  # Without its end of line the last record can be read all the same.
+                for record in records:
+                    self._written(record)
             raise
         super().append(*records)
         for record in records:

@@ -120,8 +120,12 @@ class Truth:
             self.ledger.note(body)
         elif isinstance(entry, Over | Gone):
             self._settled.add(entry.uid)
+            body = self.ledger.bodies[entry.uid]
             if isinstance(entry, Gone):
                 self._gone.add(entry.uid)
+            elif entry.phase is ReplicaPhase.SUCCEEDED and not body.stopping:
+                # It is shown as running for as long as a sidecar lives, and may be stopped meanwhile.
+                self.ledger.succeeded.add((body.name, body.attempt))
 
     def look(self, seen: Observation) -> None:
         """What the backend shows agrees with what is true."""

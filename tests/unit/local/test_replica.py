@@ -139,3 +139,22 @@ def test_an_init_container_that_succeeded_is_no_crash_to_the_next_runner(tmp_pat
         assert (left.loss, left.restarts) == (Loss.EVICTION, 0)
 
     stage.play(story())
+
+
+def test_a_sidecar_that_ends_because_it_is_stopped_is_no_crash_to_the_next_runner(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, PROXY)
+
+    async def story() -> None:
+        await asyncio.sleep(1.0)
+        proxy = next(one for one in stage.machine.processes.values() if one.container == "proxy")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(stage.run.stop(100.0))
+            await asyncio.sleep(0)
+            proxy.end(0)
+            await asyncio.sleep(0.001)
+
+            (life,) = replica_journal.lives(stage.backlog.read())
+            left = replica_journal.left_behind(life)
+            assert (left.loss, left.restarts) == (Loss.EVICTION, 0)
+
+    stage.play(story())
