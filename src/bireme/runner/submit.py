@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from bireme import errors, kinds
 from bireme.backends.local import processes, run_environment
 from bireme.backends.local.preflight import fit, gpus, missing, overrides, provenance, python_finder
-from bireme.backends.local.preflight.missing import Around, Refusal
+from bireme.backends.local.preflight.missing import Around, MissingInput
 from bireme.core.machine import admission, warm_starts
 from bireme.core.replicas import wiring
 from bireme.model.decisions import Demand
@@ -154,20 +154,20 @@ def _demands(job: Job) -> tuple[Demand, ...]:
     return tuple(one for one in asked if one is not None)
 
 
-def _empty(job: Job, around: Around) -> list[Refusal]:
+def _empty(job: Job, around: Around) -> list[MissingInput]:
     """Claims that would be empty. They stop no job: it may be the one that fills them."""
     return [
-        Refusal(
+        MissingInput(
             "", f"nothing supplies claim {claim}, which is empty", missing.volume_flags(claim, job, around)
         )
         for claim in missing.empty_claims(job, around)
     ]
 
 
-def _lacks(job: Job, lacking: list[Refusal], impossible: str) -> errors.BadInput:
+def _lacks(job: Job, lacking: list[MissingInput], impossible: str) -> errors.BadInput:
     """All that is missing in one error, whose flags supply all of it."""
     if impossible:
-        lacking = [*lacking, Refusal("", f"it {impossible}", ("--fit",))]
+        lacking = [*lacking, MissingInput("", f"it {impossible}", ("--fit",))]
     # A volume of several roles, or a script in an empty claim, is supplied by one and the same option.
     flags = dict.fromkeys(one.flags for one in lacking if one.flags)
     lines = [str(one) for one in lacking[:_MOST_LACKING]]
@@ -185,7 +185,7 @@ def _supplied_by(what: str, flags: Iterable[tuple[str, ...]], by_hand: Iterable[
     return error
 
 
-def _no_room(submission: Submission, impossible: str, lacking: list[Refusal]) -> errors.NoRoom:
+def _no_room(submission: Submission, impossible: str, lacking: list[MissingInput]) -> errors.NoRoom:
     what = f"{submission.job.kind} {submission.job.name} can never fit on this machine: it {impossible}"
     error = errors.NoRoom(
         "\n".join([what, *map(str, lacking)]), hint="ask for less, or let `--fit` shrink it to this machine"

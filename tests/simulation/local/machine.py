@@ -229,7 +229,7 @@ class Processes:
         self._machine.moment()
         return Group(self._machine, path[1], path[2]) if self._machine.profile.groups else None
 
-    def end_rest(self, process: contract.Process, group: contract.Group | None) -> None:
+    def end_rest(self, process: contract.ProgramProcess, group: contract.ContainerGroup | None) -> None:
         self._machine.moment()
         if (left := self._machine.processes.get(process.pid)) is not None:
             left.vanish()

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from bireme.backends.local.log_pump import Pump, Sink, drain
+from bireme.backends.local.log_pump import LogSink, Pump, drain
 from bireme.runs.logs.log_writer import (
     LogWriter,
 )
@@ -70,7 +70,7 @@ def test_a_log_that_cannot_be_written_to_its_end_does_not_end_the_runner(tmp_pat
 
     async def story() -> None:
         writer = LogWriter(tmp_path, "worker-0", "main")
-        sink = Sink(writer, DiskRoom(tmp_path, time), lambda: None, time)
+        sink = LogSink(writer, DiskRoom(tmp_path, time), lambda: None, time)
         first, second = Pump(refuse), Pump(taken.append)
         for one in (first, second):
             os.write(one.write_end, b"last words")

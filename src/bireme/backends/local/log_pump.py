@@ -88,7 +88,7 @@ class Pump:
             os.close(self._read_end)
 
 
-class Sink:
+class LogSink:
     """Takes what a container prints to its log; a full disk costs log lines, never the training."""
 
     def __init__(self, writer: LogWriter, room: DiskRoom, changed: Callable[[], None], clock: Clock) -> None:
@@ -154,7 +154,7 @@ class Sink:
             self._timer = self._loop.call_later(max(0.0, due - now), self._tick)
 
 
-def drain(pumps: Iterable[Pump], sink: Sink) -> None:
+def drain(pumps: Iterable[Pump], sink: LogSink) -> None:
     """Take the last output of a container that has ended; whatever becomes of its log, it has ended."""
     for step in (*(pump.finish for pump in pumps), sink.close):
         try:

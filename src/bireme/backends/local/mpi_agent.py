@@ -15,7 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from bireme.backends.local.processes import NotStarted, Output, Process, Program, spawn
+from bireme.backends.local.processes import NotStarted, Output, Program, ProgramProcess, spawn
 from bireme.backends.local.warm.zygote_pool import RUNTIME
 from bireme.core.replicas import container_env
 from bireme.runs import runner_log
@@ -91,7 +91,7 @@ class AgentServer:
             for message in unpacker.feed(data):
                 return message
 
-    def _start(self, message: wire.Message, descriptors: list[int]) -> Process:
+    def _start(self, message: wire.Message, descriptors: list[int]) -> ProgramProcess:
         if len(descriptors) != _MOST_DESCRIPTORS:
             raise NotStarted(f"a request needs three file descriptors, {len(descriptors)} came")
         host = str(message.get("host", ""))
@@ -118,7 +118,7 @@ class AgentServer:
             await self._loop.sock_sendall(peer, wire.pack(message))
 
 
-async def _until_either_ends(process: Process, gone: Awaitable[None]) -> int:
+async def _until_either_ends(process: ProgramProcess, gone: Awaitable[None]) -> int:
     """Wait for the command; kill it if its agent, which mpirun knows, is gone before."""
     ended = asyncio.ensure_future(process.wait())
     left = asyncio.ensure_future(gone)

@@ -69,7 +69,7 @@ class Output(Struct, frozen=True):
     stdin: int | None = None
 
 
-class Process(Protocol):
+class ProgramProcess(Protocol):
     """A started program, whoever started it."""
 
     is_warm: bool
@@ -85,7 +85,7 @@ class Process(Protocol):
         """Send a signal to the whole process group; harmless once it is gone."""
 
 
-class Group(Protocol):
+class ContainerGroup(Protocol):
     """What holds all processes of one container, however they were started, and limits them."""
 
     @property
@@ -107,7 +107,7 @@ class Group(Protocol):
 class Launcher(Protocol):
     """Starts programs: as a new process, or as a fork of a warm one."""
 
-    async def launch(self, program: Program, output: Output, label: str) -> Process:
+    async def launch(self, program: Program, output: Output, label: str) -> ProgramProcess:
         """Start a program, known by a label in reports; raises NotStarted."""
 
 
@@ -117,10 +117,10 @@ class Processes(Launcher, Protocol):
     def start_time(self, pid: int) -> int:
         """When a process started, in clock ticks since boot; with the pid it names a process for ever."""
 
-    def group(self, path: tuple[str, ...], limits: Resources) -> Group | None:
+    def group(self, path: tuple[str, ...], limits: Resources) -> ContainerGroup | None:
         """Make the group of one container; None where this machine has no such thing."""
 
-    def end_rest(self, process: Process, group: Group | None) -> None:
+    def end_rest(self, process: ProgramProcess, group: ContainerGroup | None) -> None:
         """Kill what the first process of a container left behind: a container ends with that one."""
 
     def end_run(self, run: str) -> None:
@@ -141,13 +141,13 @@ class LocalProcesses:
     def start_time(self, pid: int) -> int:
         return start_time(pid)
 
-    def group(self, path: tuple[str, ...], limits: Resources) -> Group | None:
+    def group(self, path: tuple[str, ...], limits: Resources) -> ContainerGroup | None:
         group = self._cgroups.group(*path) if self._cgroups else None
         if group is not None:
             group.limit(limits)
         return group
 
-    def end_rest(self, process: Process, group: Group | None) -> None:
+    def end_rest(self, process: ProgramProcess, group: ContainerGroup | None) -> None:
         if group is not None:
             group.kill_all()
             return

@@ -9,8 +9,16 @@ from collections.abc import Callable
 
 from bireme import errors
 from bireme.backends.local import programs
-from bireme.backends.local.log_pump import Pump, Sink, drain
-from bireme.backends.local.processes import EVICTED, Group, NotStarted, Output, Process, Processes, Program
+from bireme.backends.local.log_pump import LogSink, Pump, drain
+from bireme.backends.local.processes import (
+    EVICTED,
+    ContainerGroup,
+    NotStarted,
+    Output,
+    Processes,
+    Program,
+    ProgramProcess,
+)
 from bireme.backends.local.programs import Allocation, RunEnvironment
 from bireme.core.clock import Clock
 from bireme.core.replicas import container_env, kubelet
@@ -55,8 +63,8 @@ class ReplicaRun:
         self._clock = clock
         # In monotonic time: nobody else reads them, and a clock that is set back stretches no back-off.
         self._states: dict[str, ContainerHistory] = {}
-        self._running: dict[str, Process] = {}
-        self._groups: dict[str, Group | None] = {}
+        self._running: dict[str, ProgramProcess] = {}
+        self._groups: dict[str, ContainerGroup | None] = {}
         self._life = Lifecycle(ReplicaPhase.PENDING)
         self._loss, self._reason, self._message = Loss.CRASH, "", ""
         self._stopping = asyncio.Event()
@@ -185,13 +193,13 @@ class ReplicaRun:
     async def _start(self, tasks: asyncio.TaskGroup, container: Container) -> bool:
         """Start a container; False while its folders and its log do not fit on the disk."""
         group = self._group(container)
-        sink: Sink | None = None
+        sink: LogSink | None = None
         pumps: list[Pump] = []
         try:
             writer = LogWriter(
                 self._site.folder / "logs", self.placed.start.replica, container.name, self._log_settings()
             )
-            sink = Sink(writer, self._journal.room, self._changed, self._clock)
+            sink = LogSink(writer, self._journal.room, self._changed, self._clock)
             pumps.append(Pump(sink.stdout))
             pumps.append(Pump(sink.stderr))
             program = programs.compose(
@@ -232,7 +240,9 @@ class ReplicaRun:
         self._changed()
         return True
 
-    async def _watch(self, container: Container, process: Process, pumps: list[Pump], sink: Sink) -> None:
+    async def _watch(
+        self, container: Container, process: ProgramProcess, pumps: list[Pump], sink: LogSink
+    ) -> None:
         code = await process.wait()
         now = self._clock.time()
         group = self._groups.get(container.name)
@@ -252,7 +262,7 @@ class ReplicaRun:
         self._woken.set()
         self._changed()
 
-    def _explain(self, container: Container, code: int, group: Group | None) -> None:
+    def _explain(self, container: Container, code: int, group: ContainerGroup | None) -> None:
         """Say why a container ended, where more than its code is known."""
         self._loss, self._reason, self._message = Loss.CRASH, "", ""
         if code == EVICTED:
@@ -273,7 +283,7 @@ class ReplicaRun:
         is_typed = TERMINAL in self._site.environment
         return LogSettings(live_every=_PROMPT) if is_typed else LogSettings()
 
-    def _group(self, container: Container) -> Group | None:
+    def _group(self, container: Container) -> ContainerGroup | None:
         old = self._groups.get(container.name)
         if old is not None:
             old.remove()

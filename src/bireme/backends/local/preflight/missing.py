@@ -43,7 +43,7 @@ _FILL_LATER = (EmptyDir, RefFiles, OtherVolume)
 """Volumes whose files are not on this machine yet when a job is submitted."""
 
 
-class Refusal(Struct, frozen=True):
+class MissingInput(Struct, frozen=True):
     """Something that nothing supplies, and what would."""
 
     where: str
@@ -74,7 +74,7 @@ class Around(Struct, frozen=True):
     """The interpreter that `python` means."""
 
 
-def refusals(job: Job, around: Around) -> list[Refusal]:
+def refusals(job: Job, around: Around) -> list[MissingInput]:
     """Everything that the job still lacks on this machine; what several roles lack is said once."""
     found: dict[tuple[str, str, tuple[str, ...], str], dict[str, None]] = {}
     for role in job.roles:
@@ -83,7 +83,7 @@ def refusals(job: Job, around: Around) -> list[Refusal]:
         for one in _of_role(job, role, around):
             found.setdefault((one.where, one.text, one.flags, one.hint), {})[role.type] = None
     return [
-        Refusal(f"{' and '.join(types)} {where}", text, flags, hint)
+        MissingInput(f"{' and '.join(types)} {where}", text, flags, hint)
         for (where, text, flags, hint), types in found.items()
     ]
 
@@ -113,7 +113,7 @@ def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
     return ("--volume", f"{claim}={_shown(found)}")
 
 
-def _of_role(job: Job, role: Role, around: Around) -> Iterator[Refusal]:
+def _of_role(job: Job, role: Role, around: Around) -> Iterator[MissingInput]:
     yield from _volumes(role, around)
     files = frozenset(one.path for one in kinds.of(job).files(job, frozenset(), Addresses()))
     for container in (*role.pod.init_containers, *role.pod.containers):
@@ -122,36 +122,38 @@ def _of_role(job: Job, role: Role, around: Around) -> Iterator[Refusal]:
         yield from _Program(role, container, around, files).refusals(where)
 
 
-def _volumes(role: Role, around: Around) -> Iterator[Refusal]:
+def _volumes(role: Role, around: Around) -> Iterator[MissingInput]:
     for volume in role.pod.volumes:
         where = f"volume {volume.name}"
         flags = ("--volume", f"{volume.name}={_ANY_FOLDER}")
         match volume.source:
             case HostPath(path) if not os.path.exists(path):
-                yield Refusal(where, f"this machine has no {path}", flags)
+                yield MissingInput(where, f"this machine has no {path}", flags)
             case OtherVolume(type):
-                yield Refusal(where, f"a volume of type {type} needs a cluster", flags)
+                yield MissingInput(where, f"a volume of type {type} needs a cluster", flags)
             case RefFiles(kind, name, _, False) if (kind, name) not in around.references:
-                yield Refusal(where, f"{kind} {name} is not among the documents", flags)
+                yield MissingInput(where, f"{kind} {name} is not among the documents", flags)
             case _:
                 pass
 
 
-def _references(where: str, container: Container, references: container_env.References) -> Iterator[Refusal]:
+def _references(
+    where: str, container: Container, references: container_env.References
+) -> Iterator[MissingInput]:
     for variable in container.env:
         flags = ("--env", f"{variable.name}={_ANY_VALUE}")
         match variable.source:
             case KeyRef(kind, name, key, False) if key not in references.get((kind, name), {}):
                 text = f"variable {variable.name} comes from key {key} of {kind} {name}, which is not here"
-                yield Refusal(where, text, flags)
+                yield MissingInput(where, text, flags)
             case FieldRef(path) if not _is_known_field(path):
                 text = f"variable {variable.name} comes from {path}, which only a cluster knows"
-                yield Refusal(where, text, flags)
+                yield MissingInput(where, text, flags)
             case _:
                 pass
     for bundle in container.env_from:
         if (bundle.kind, bundle.name) not in references and not bundle.optional:
-            yield Refusal(
+            yield MissingInput(
                 where,
                 f"its variables come from {bundle.kind} {bundle.name}, which is not among the documents",
                 ("-f", f"{bundle.name}.yaml"),
@@ -171,40 +173,42 @@ class _Program:
         # Other containers of the replica may put files into the volumes that they share.
         self._is_alone = not role.pod.init_containers and len(role.pod.containers) == 1
 
-    def refusals(self, where: str) -> Iterator[Refusal]:
+    def refusals(self, where: str) -> Iterator[MissingInput]:
         container = self._container
         if not container.command:
             text = "it has no command: its image's entrypoint is not on this machine"
-            yield Refusal(where, text, ("--command", "python train.py"))
+            yield MissingInput(where, text, ("--command", "python train.py"))
             return
         opened = command_lines.opened((*container.command, *container.args))
         if container.working_dir and self._lacks(container.working_dir):
             text = f"its workingDir {container.working_dir} is not on this machine"
             scripts = [one.path for one in opened if one.use is Use.SCRIPT and not one.path.startswith("/")]
-            yield Refusal(where, text, self._flags(container.working_dir, scripts))
+            yield MissingInput(where, text, self._flags(container.working_dir, scripts))
             return
         for one in opened:
             yield from self._refusal(where, one)
 
-    def _refusal(self, where: str, one: OpenedFile) -> Iterator[Refusal]:
+    def _refusal(self, where: str, one: OpenedFile) -> Iterator[MissingInput]:
         folder = self._container.working_dir or self._cwd
         path = os.path.join(folder, one.path)
         if one.use is Use.PROGRAM and "/" not in one.path:
             if one.is_first and not command_lines.is_python(one.path) and not self._is_on_path(one.path):
                 text = f"there is no program {one.path} on this machine"
-                yield Refusal(where, text, hint=f"install {one.path}")
+                yield MissingInput(where, text, hint=f"install {one.path}")
         elif self._lacks(path):
             text = f"there is no {one.use} {one.path}{self._instead(one.path)}"
             if not one.path.startswith("/"):
-                yield Refusal(where, text, hint=f"the job runs in {folder}: put it there")
+                yield MissingInput(where, text, hint=f"the job runs in {folder}: put it there")
             elif command_lines.is_python(one.path) and os.path.dirname(one.path) in ("/bin", "/usr/bin"):
-                yield Refusal(where, text, hint=f"write python instead, which is {self._around.python} here")
+                yield MissingInput(
+                    where, text, hint=f"write python instead, which is {self._around.python} here"
+                )
             elif one.use is Use.PROGRAM and command_lines.is_python(one.path):
-                yield Refusal(where, text, self._interpreter_flags(one.path))
+                yield MissingInput(where, text, self._interpreter_flags(one.path))
             elif one.use is Use.PROGRAM and os.path.dirname(os.path.normpath(path)) in _SYSTEM:
-                yield Refusal(where, text, hint=f"install {os.path.basename(path)}")
+                yield MissingInput(where, text, hint=f"install {os.path.basename(path)}")
             else:
-                yield Refusal(where, text, self._flags(os.path.dirname(path), [os.path.basename(path)]))
+                yield MissingInput(where, text, self._flags(os.path.dirname(path), [os.path.basename(path)]))
 
     def _is_on_path(self, word: str) -> bool:
         return shutil.which(word, path=self._around.path) is not None

@@ -18,11 +18,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bireme.backends.local.processes import EVICTED, Output, Process, Program, exit_code, spawn
+from bireme.backends.local.processes import EVICTED, Output, Program, ProgramProcess, exit_code, spawn
 from bireme.backends.local.programs import RunEnvironment
 from bireme.backends.local.warm import preload_plan, runtime_zip, script_imports, zygote_pool
 from bireme.backends.local.warm.zygote_files import Lesson
-from bireme.backends.local.warm.zygote_pool import Key, ZygotePool
+from bireme.backends.local.warm.zygote_pool import ZygoteKey, ZygotePool
 from bireme.core.clock import Clock
 from bireme.core.machine import warm_starts
 from bireme.core.machine.warm_starts import Needs
@@ -79,7 +79,7 @@ class WarmLauncher:
         self._connections: dict[str, _Connection] = {}
         self._watched: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._served: dict[str, tuple[Plain, Key]] = {}
+        self._served: dict[str, tuple[Plain, ZygoteKey]] = {}
 
     async def __aenter__(self) -> WarmLauncher:
         return self
@@ -95,7 +95,7 @@ class WarmLauncher:
             with contextlib.suppress(OSError):
                 self._stable.make_room(self._limit)
 
-    async def launch(self, program: Program, output: Output, label: str) -> Process:
+    async def launch(self, program: Program, output: Output, label: str) -> ProgramProcess:
         chosen = plain(program, self._site.python)
         if chosen is None:
             return spawn(program, output)
@@ -138,7 +138,9 @@ class WarmLauncher:
                         self._remember(chosen, key, modules, report.sites)
                     learnt.add((chosen.script, modules))
 
-    def _remember(self, chosen: Plain, key: Key, modules: tuple[str, ...], sites: tuple[str, ...]) -> None:
+    def _remember(
+        self, chosen: Plain, key: ZygoteKey, modules: tuple[str, ...], sites: tuple[str, ...]
+    ) -> None:
         source = self._needs[chosen.script]
         lesson = Lesson(modules, tuple(sorted(source.certain | source.possible)), sites)
         self._stable.learn(self._site.python, chosen.script, lesson)
@@ -156,7 +158,9 @@ class WarmLauncher:
             more["PYTHONUNBUFFERED"] = "1"
         return replace(program, environment=program.environment | more)
 
-    async def _fork(self, program: Program, chosen: Plain, output: Output, label: str) -> Process | None:
+    async def _fork(
+        self, program: Program, chosen: Plain, output: Output, label: str
+    ) -> ProgramProcess | None:
         connection = await self._connected(chosen, self._served[label][1])
         if connection is None:
             return None
@@ -170,7 +174,7 @@ class WarmLauncher:
         )
         return await connection.start(order, output)
 
-    async def _connected(self, chosen: Plain, key: Key) -> _Connection | None:
+    async def _connected(self, chosen: Plain, key: ZygoteKey) -> _Connection | None:
         """The connection to the best zygote that answers; one that did not is not asked again."""
         lesson = self._stable.learnt(self._site.python, chosen.script)
         for socket in self._stable.serving(key, lesson.needs(self._needs[chosen.script])):

@@ -78,7 +78,7 @@ class _State(Struct, frozen=True):
     memory: int
 
 
-class Refusal(Struct, frozen=True):
+class ZygoteFailure(Struct, frozen=True):
     """Why a zygote did not serve."""
 
     time: float
@@ -125,10 +125,10 @@ def _state(folder: Path) -> _State | None:
     return state if state.pid > 1 else None
 
 
-def refusal(folder: Path) -> Refusal | None:
+def refusal(folder: Path) -> ZygoteFailure | None:
     """Why the last zygote of a folder did not serve, if it did not."""
     try:
-        return msgspec.json.decode(files.read(folder / "socket.refused"), type=Refusal)
+        return msgspec.json.decode(files.read(folder / "socket.refused"), type=ZygoteFailure)
     except (OSError, *DAMAGED):
         return None
 
@@ -139,7 +139,7 @@ def recorded_memory(folder: Path) -> int | None:
     return state.memory if state is not None and state.ready else None
 
 
-class Reads(Struct, frozen=True):
+class ImportReads(Struct, frozen=True):
     """What a zygote wrote down about the variables that acted on its imports."""
 
     names: tuple[str, ...]
@@ -154,10 +154,10 @@ class Reads(Struct, frozen=True):
         return self.noted.relevant(environment) == self.values
 
 
-def reads(folder: Path) -> Reads | None:
+def reads(folder: Path) -> ImportReads | None:
     """What the last zygote of a folder read at import."""
     try:
-        return msgspec.json.decode(files.read(folder / "socket.reads"), type=Reads)
+        return msgspec.json.decode(files.read(folder / "socket.reads"), type=ImportReads)
     except (OSError, *DAMAGED):
         return None
 

@@ -44,7 +44,7 @@ _LOOK_EVERY = 0.01
 """Seconds in which those that are told to end do so, all of them together."""
 
 
-class Key(Struct, frozen=True):
+class ZygoteKey(Struct, frozen=True):
     """What a zygote can serve: ranks of this interpreter whose import-time variables are these."""
 
     python: str
@@ -70,10 +70,10 @@ class ZygotePool:
     def __init__(self, home: Path) -> None:
         self._folder = home / "zygotes"
 
-    def key(self, python: str, environment: Mapping[str, str]) -> Key:
-        return Key(python, environment)
+    def key(self, python: str, environment: Mapping[str, str]) -> ZygoteKey:
+        return ZygoteKey(python, environment)
 
-    def serving(self, key: Key, needs: Needs) -> tuple[str, ...]:
+    def serving(self, key: ZygoteKey, needs: Needs) -> tuple[str, ...]:
         """The sockets of the zygotes that may serve a program, the best first."""
         found = [one for one in self._of(key) if one.is_ready and not one.is_stopped]
         if any(not set(one.roots) <= needs.certain for one in found):
@@ -83,7 +83,7 @@ class ZygotePool:
         names = warm_starts.serving(needs, [one.warm for one in found])
         return tuple(str(self._folder / name / "socket") for name in names)
 
-    def covers(self, key: Key, needs: Needs, modules: tuple[str, ...]) -> bool:
+    def covers(self, key: ZygoteKey, needs: Needs, modules: tuple[str, ...]) -> bool:
         """Whether a zygote that serves such a program has these modules loaded, or is about to."""
         packages = tops(modules)
         serving = {os.path.basename(os.path.dirname(path)) for path in self.serving(key, needs)}
@@ -93,7 +93,7 @@ class ZygotePool:
                 return True
         return False
 
-    def start(self, key: Key, modules: tuple[str, ...], limit: int, now: float) -> None:
+    def start(self, key: ZygoteKey, modules: tuple[str, ...], limit: int, now: float) -> None:
         """Start a zygote in the background; a second one of the same kind ends by itself."""
         learnt = self._learnt_variables(key, modules)
         folder = self._folder / f"{key.name}-{_digest([sorted(tops(modules)), sorted(learnt.items())])}"
@@ -185,7 +185,7 @@ class ZygotePool:
         shutil.rmtree(self._folder, ignore_errors=True)
         return len(zygotes)
 
-    def _of(self, key: Key) -> list[Zygote]:
+    def _of(self, key: ZygoteKey) -> list[Zygote]:
         """Those of an interpreter whose variables are the program's, as far as they are known to act."""
         found = []
         for one in self.every():
@@ -206,7 +206,7 @@ class ZygotePool:
             channel.send({"op": "retire"})
             channel.receive()
 
-    def _learnt_variables(self, key: Key, modules: tuple[str, ...]) -> dict[str, str]:
+    def _learnt_variables(self, key: ZygoteKey, modules: tuple[str, ...]) -> dict[str, str]:
         """What earlier zygotes of these modules read at import, as far as the rank's environment has it."""
         found: dict[str, str] = {}
         for folder in self._folder.glob(f"{key.name}-*"):
