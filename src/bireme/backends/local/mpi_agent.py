@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 from bireme.backends.local.processes import NotStarted, Output, Program, ProgramProcess, spawn
@@ -54,9 +54,18 @@ class AgentServer:
             self._tasks.create_task(self._serve(peer))
 
     async def _serve(self, peer: socket.socket) -> None:
+        """Start what is asked for, wait for its end and answer, also where the request makes no sense."""
         descriptors: list[int] = []
         try:
-            await self._answer(peer, await self._carried_out(peer, descriptors))
+            try:
+                process = self._start(await self._request(peer, descriptors), descriptors)
+            except (wire.WireError, NotStarted, container_env.Unresolved, OSError, ValueError) as error:
+                runner_log.say(f"a request of an MPI agent was refused: {error}"[:500])
+                answer: wire.Message = {"code": 255, "error": str(error)}
+            else:
+                answer = {"code": await self._until_either_ends(process, peer)}
+            with contextlib.suppress(OSError):
+                await self._loop.sock_sendall(peer, wire.pack(answer))
         except Exception as error:
             # Anything may come in here, and an error that left this task would end the runner with its ranks.
             runner_log.say(f"a request of an MPI agent was dropped: {type(error).__name__}: {error}"[:500])
@@ -64,16 +73,6 @@ class AgentServer:
             for descriptor in descriptors:
                 os.close(descriptor)
             peer.close()
-
-    async def _carried_out(self, peer: socket.socket, descriptors: list[int]) -> wire.Message:
-        """Start what is asked for and wait for its end; the answer, also where it makes no sense."""
-        try:
-            message = await self._request(peer, descriptors)
-            process = self._start(message, descriptors)
-        except (wire.WireError, NotStarted, container_env.Unresolved, OSError, ValueError) as error:
-            runner_log.say(f"a request of an MPI agent was refused: {error}"[:500])
-            return {"code": 255, "error": str(error)}
-        return {"code": await _until_either_ends(process, self._gone(peer))}
 
     async def _request(self, peer: socket.socket, descriptors: list[int]) -> wire.Message:
         unpacker = wire.Unpacker()
@@ -102,38 +101,34 @@ class AgentServer:
         within = Program(words, program.environment, program.folder, program.cgroups, program.mounts)
         return spawn(within, Output(descriptors[1], descriptors[2], descriptors[0]))
 
-    async def _gone(self, peer: socket.socket) -> None:
-        while True:
-            await _readable(self._loop, peer)
-            try:
-                if not peer.recv(1):
+    async def _until_either_ends(self, process: ProgramProcess, peer: socket.socket) -> int:
+        """Wait for the command; kill it if its agent, which mpirun knows, is gone before."""
+
+        async def gone() -> None:
+            while True:
+                await _readable(self._loop, peer)
+                try:
+                    if not peer.recv(1):
+                        return
+                except BlockingIOError:
+                    continue
+                except OSError:
                     return
-            except BlockingIOError:
-                continue
-            except OSError:
-                return
 
-    async def _answer(self, peer: socket.socket, message: wire.Message) -> None:
-        with contextlib.suppress(OSError):
-            await self._loop.sock_sendall(peer, wire.pack(message))
-
-
-async def _until_either_ends(process: ProgramProcess, gone: Awaitable[None]) -> int:
-    """Wait for the command; kill it if its agent, which mpirun knows, is gone before."""
-    ended = asyncio.ensure_future(process.wait())
-    left = asyncio.ensure_future(gone)
-    try:
-        await asyncio.wait({ended, left}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            process.signal(signal.SIGKILL)
-        return await ended
-    finally:
-        if not ended.done():
-            process.signal(signal.SIGKILL)
-        for task in (left, ended):
-            task.cancel()
-        # Both watch descriptors that the caller is about to close.
-        await asyncio.gather(left, ended, return_exceptions=True)
+        ended = asyncio.ensure_future(process.wait())
+        left = asyncio.ensure_future(gone())
+        try:
+            await asyncio.wait({ended, left}, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                process.signal(signal.SIGKILL)
+            return await ended
+        finally:
+            if not ended.done():
+                process.signal(signal.SIGKILL)
+            for task in (left, ended):
+                task.cancel()
+            # Both watch descriptors that the caller is about to close.
+            await asyncio.gather(left, ended, return_exceptions=True)
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, peer: socket.socket) -> None:

@@ -255,8 +255,8 @@ class ReplicaRun:
         self._states[container.name] = kubelet.ended(
             self._states[container.name], code, self._clock.monotonic()
         )
-        # What ends because it is stopped is not started again. Counted as a restart, it would be a crash to the
-        # next runner if this one died before the replica is gone.
+        # What ends because it is stopped is not started again. Counted as a restart, it would be a crash to
+        # the next runner if this one died before the replica is gone.
         restarts = (self._life if self._stopping.is_set() else self._judged()).restarts
         self._note(Ended(self.placed.uid, container.name, code, now, self._reason, self._message, restarts))
         self._woken.set()

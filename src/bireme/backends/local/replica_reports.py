@@ -1,4 +1,4 @@
-"""What a replica that ended here has told: its error or what it could not save, and how far it had come."""
+"""Reads what a replica that ended here has told: its error or what it could not save, and how far it came."""
 
 from __future__ import annotations
 
@@ -35,11 +35,17 @@ class Telling:
         return replace(replica, told=self._told[replica.uid])
 
     def _look(self, replica: Replica, began: float) -> Told:
+        attempt = replica.attempt
         # One that ended well may have done so long ago; the others have come farther since.
-        if replica.phase is ReplicaPhase.FAILED or replica.attempt not in self._far:
-            self._far[replica.attempt] = self._how_far(replica.attempt)
-        far = self._far[replica.attempt]
-        report = rank_reports.one(self._folder, replica.name, replica.attempt)
+        if replica.phase is ReplicaPhase.FAILED or attempt not in self._far:
+            records = record_reader.files(str(self._folder / metric_reader.FOLDER))
+            paths = [record.path for record in records if record.attempt == attempt]
+            step = max((record_reader.last_step(path) for path in paths[:_MOST_FILES]), default=-1)
+            last = notes.saved(str(self._folder))
+            saved = last.step if last is not None and last.attempt == attempt else -1
+            self._far[attempt] = Told(step=step, saved=saved)
+        far = self._far[attempt]
+        report = rank_reports.one(self._folder, replica.name, attempt)
         if report is None:
             return far
         if replica.phase is ReplicaPhase.SUCCEEDED:
@@ -47,13 +53,3 @@ class Telling:
         if report.error is None or report.error.time < began - _EARLY:
             return far
         return replace(report.error.told, step=far.step, saved=far.saved)
-
-    def _how_far(self, attempt: int) -> Told:
-        files = [
-            one
-            for one in record_reader.files(str(self._folder / metric_reader.FOLDER))
-            if one.attempt == attempt
-        ]
-        step = max((record_reader.last_step(one.path) for one in files[:_MOST_FILES]), default=-1)
-        last = notes.saved(str(self._folder))
-        return Told(step=step, saved=last.step if last is not None and last.attempt == attempt else -1)

@@ -7,17 +7,24 @@ from pathlib import Path
 
 from bireme import kinds
 from bireme.backends.local.programs import RunEnvironment
-from bireme.model.job import Job
 from bireme.model.pods import RefKind
 from bireme.model.replicas import Addresses
 from bireme.runs.directory import RunDirectory
-from bireme.runs.run_files import ReferencedValues, RunContext
+from bireme.runs.run_files import ReferencedValues
 from bireme.runtime import linux
 
 
 def of(run: RunDirectory) -> RunEnvironment:
     """Everything that the replicas of a run are given here."""
     context, job = run.context(), run.desired().job
+    containers = [
+        container for role in job.roles for container in (*role.pod.containers, *role.pod.init_containers)
+    ]
+    is_mounted = (
+        any(container.mounts for container in containers)
+        or bool(context.options.maps)
+        or bool(kinds.of(job).files(job, frozenset(), Addresses()))
+    )
     return RunEnvironment(
         run=f"{run.id}.{job.uid}",
         namespace=job.namespace,
@@ -29,7 +36,8 @@ def of(run: RunDirectory) -> RunEnvironment:
         claims=claims(run.home),
         overrides=context.options,
         crowded=job.total > 1,
-        mounts_work=_asks_for_mounts(job, context) and linux.mounts_work(),
+        # Only where a rank needs a mount: finding out whether that works costs a process.
+        mounts_work=is_mounted and linux.mounts_work(),
     )
 
 
@@ -46,11 +54,3 @@ def references(given: ReferencedValues) -> Mapping[tuple[RefKind, str], Mapping[
         for kind, table in tables
         for name, keys in table.items()
     }
-
-
-def _asks_for_mounts(job: Job, context: RunContext) -> bool:
-    """Whether any rank needs a mount; finding out if that works costs a process."""
-    mounted = any(
-        one.mounts for role in job.roles for one in (*role.pod.containers, *role.pod.init_containers)
-    )
-    return mounted or bool(context.options.maps) or bool(kinds.of(job).files(job, frozenset(), Addresses()))

@@ -24,45 +24,41 @@ def ask(folder: Path, replica: str, pid: int) -> int | None:
     """Sends the signal and returns how long the file was before; None to a process that would die of it."""
     try:
         size = _file(folder, replica, pid).stat().st_size
-        if not _expects(pid):
-            return None
-        os.kill(pid, fault_handler.SIGNAL)
+        # A process that became another program has no handler, and the signal would end it.
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:") and int(line.split()[1], 16) >> (fault_handler.SIGNAL - 1) & 1:
+                os.kill(pid, fault_handler.SIGNAL)
+                return size
     except OSError:
-        return None
-    return size
+        pass
+    return None
 
 
 def answer(folder: Path, replica: str, pid: int, asked: int | None) -> tuple[list[str], str]:
     """The lines that `ask` was answered with, or why there are none."""
     if asked is None:
         return _spied(pid)
-    lines = _written(_file(folder, replica, pid), asked)
-    if lines:
-        return lines, ""
-    return [], f"it did not answer within {PATIENCE:.0f} s; the kernel has it in {_state(pid)}"
-
-
-def _expects(pid: int) -> bool:
-    """Whether a process has a handler: one that became another program has none, and would end."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("SigCgt:"):
-            return bool(int(line.split()[1], 16) >> (fault_handler.SIGNAL - 1) & 1)
-    return False
-
-
-def _written(path: Path, before: int) -> list[str]:
-    """What was appended to a file, once nothing more comes."""
-    seen, quiet = before, 0.0
+    path = _file(folder, replica, pid)
+    # The interpreter writes line by line: the answer is complete once nothing more comes.
+    seen, quiet = asked, 0.0
     for _ in range(int(PATIENCE / _LOOK_EVERY)):
         size = path.stat().st_size
         quiet = quiet + _LOOK_EVERY if size == seen else 0.0
         seen = size
-        if size > before and quiet >= _SETTLED:
+        if size > asked and quiet >= _SETTLED:
             break
         time.sleep(_LOOK_EVERY)
     with open(files.opened(path), "rb") as file:
-        file.seek(before)
-        return file.read(_MOST).decode(errors="replace").splitlines()
+        file.seek(asked)
+        if lines := file.read(_MOST).decode(errors="replace").splitlines():
+            return lines, ""
+    try:
+        state = "state " + Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        waits = Path(f"/proc/{pid}/wchan").read_text().strip("0 \n")
+        state += f" ({waits})" if waits else ""
+    except (OSError, IndexError):
+        state = "an unknown state"
+    return [], f"it did not answer within {PATIENCE:.0f} s; the kernel has it in {state}"
 
 
 def _spied(pid: int) -> tuple[list[str], str]:
@@ -82,15 +78,6 @@ def _spied(pid: int) -> tuple[list[str], str]:
     if done.returncode:
         return [], f"py-spy: {(done.stderr.strip() or 'failed').splitlines()[-1]}"
     return done.stdout.splitlines(), ""
-
-
-def _state(pid: int) -> str:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        waits = Path(f"/proc/{pid}/wchan").read_text().strip("0 \n")
-    except (OSError, IndexError):
-        return "an unknown state"
-    return f"state {state}" + (f" ({waits})" if waits else "")
 
 
 def _file(folder: Path, replica: str, pid: int) -> Path:

@@ -35,7 +35,10 @@ def find() -> Gpus:
 
 def capacity() -> Capacity:
     """What this machine has to give, GPUs included."""
-    return machine.capacity(_accelerators(find()))
+    found = find()
+    if not found.ids:
+        return machine.capacity(Accelerators())
+    return machine.capacity(Accelerators({NAME: found.ids}, {NAME: tuple(sorted(found.busy))}))
 
 
 def parse(listed: str, used: str) -> Gpus:
@@ -47,12 +50,6 @@ def parse(listed: str, used: str) -> Gpus:
             by_uuid[uuid] = index
     busy = {by_uuid[uuid] for line in used.splitlines() if (uuid := line.split(",")[0].strip()) in by_uuid}
     return Gpus(tuple(by_uuid.values()), frozenset(busy))
-
-
-def _accelerators(found: Gpus) -> Accelerators:
-    if not found.ids:
-        return Accelerators()
-    return Accelerators({NAME: found.ids}, {NAME: tuple(sorted(found.busy))})
 
 
 def _ask(program: str, query: str) -> str:

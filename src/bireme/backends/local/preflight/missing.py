@@ -41,6 +41,7 @@ _SYSTEM = frozenset(f"{top}{folder}" for top in ("", "/usr", "/usr/local") for f
 """Folders of programs that this machine needs itself: nothing may be mapped over them."""
 _FILL_LATER = (EmptyDir, RefFiles, OtherVolume)
 """Volumes whose files are not on this machine yet when a job is submitted."""
+_NO_FACTS = container_env.Facts(name="", namespace="", uid="", ip="", node="")
 
 
 class MissingInput(Struct, frozen=True):
@@ -80,8 +81,14 @@ def refusals(job: Job, around: Around) -> list[MissingInput]:
     for role in job.roles:
         if role.replicas == 0:
             continue
-        for one in _of_role(job, role, around):
-            found.setdefault((one.where, one.text, one.flags, one.hint), {})[role.type] = None
+        lacks = list(_volumes(role, around))
+        files = frozenset(file.path for file in kinds.of(job).files(job, frozenset(), Addresses()))
+        for container in (*role.pod.init_containers, *role.pod.containers):
+            where = f"container {container.name}"
+            lacks += _references(where, container, around.references)
+            lacks += _Program(role, container, around, files).refusals(where)
+        for lack in lacks:
+            found.setdefault((lack.where, lack.text, lack.flags, lack.hint), {})[role.type] = None
     return [
         MissingInput(f"{' and '.join(types)} {where}", text, flags, hint)
         for (where, text, flags, hint), types in found.items()
@@ -97,8 +104,15 @@ def empty_claims(job: Job, around: Around) -> dict[str, Path]:
         for volume in role.pod.volumes
         if isinstance(volume.source, VolumeClaim)
     }
-    given = around.overrides.volumes
-    return {name: folder for name, folder in named.items() if name not in given and _is_empty(folder)}
+    empty = {}
+    for name, folder in named.items():
+        try:
+            is_empty = not any(folder.iterdir())
+        except OSError:
+            is_empty = True
+        if is_empty and name not in around.overrides.volumes:
+            empty[name] = folder
+    return empty
 
 
 def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
@@ -111,15 +125,6 @@ def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
     folders = (Path(around.cwd, name) for name in names if name)
     found = next((folder for folder in folders if os.path.isdir(folder)), None)
     return ("--volume", f"{claim}={_shown(found)}")
-
-
-def _of_role(job: Job, role: Role, around: Around) -> Iterator[MissingInput]:
-    yield from _volumes(role, around)
-    files = frozenset(one.path for one in kinds.of(job).files(job, frozenset(), Addresses()))
-    for container in (*role.pod.init_containers, *role.pod.containers):
-        where = f"container {container.name}"
-        yield from _references(where, container, around.references)
-        yield from _Program(role, container, around, files).refusals(where)
 
 
 def _volumes(role: Role, around: Around) -> Iterator[MissingInput]:
@@ -146,9 +151,13 @@ def _references(
             case KeyRef(kind, name, key, False) if key not in references.get((kind, name), {}):
                 text = f"variable {variable.name} comes from key {key} of {kind} {name}, which is not here"
                 yield MissingInput(where, text, flags)
-            case FieldRef(path) if not _is_known_field(path):
-                text = f"variable {variable.name} comes from {path}, which only a cluster knows"
-                yield MissingInput(where, text, flags)
+            case FieldRef(path):
+                try:
+                    probe = Container(name="probe", env=(EnvVar("PROBE", source=variable.source),))
+                    container_env.environment(probe, _NO_FACTS, {}, {})
+                except container_env.Unresolved:
+                    text = f"variable {variable.name} comes from {path}, which only a cluster knows"
+                    yield MissingInput(where, text, flags)
             case _:
                 pass
     for bundle in container.env_from:
@@ -170,7 +179,6 @@ class _Program:
         self._volumes = {one.name: one for one in role.pod.volumes}
         self._mounts = sorted(container.mounts, key=lambda one: -len(one.path))
         self._files = files
-        # Other containers of the replica may put files into the volumes that they share.
         self._is_alone = not role.pod.init_containers and len(role.pod.containers) == 1
 
     def refusals(self, where: str) -> Iterator[MissingInput]:
@@ -185,67 +193,69 @@ class _Program:
             scripts = [one.path for one in opened if one.use is Use.SCRIPT and not one.path.startswith("/")]
             yield MissingInput(where, text, self._flags(container.working_dir, scripts))
             return
-        for one in opened:
-            yield from self._refusal(where, one)
+        for file in opened:
+            if lack := self._lack(where, file):
+                yield lack
 
-    def _refusal(self, where: str, one: OpenedFile) -> Iterator[MissingInput]:
+    def _lack(self, where: str, file: OpenedFile) -> MissingInput | None:
         folder = self._container.working_dir or self._cwd
-        path = os.path.join(folder, one.path)
-        if one.use is Use.PROGRAM and "/" not in one.path:
-            if one.is_first and not command_lines.is_python(one.path) and not self._is_on_path(one.path):
-                text = f"there is no program {one.path} on this machine"
-                yield MissingInput(where, text, hint=f"install {one.path}")
-        elif self._lacks(path):
-            text = f"there is no {one.use} {one.path}{self._instead(one.path)}"
-            if not one.path.startswith("/"):
-                yield MissingInput(where, text, hint=f"the job runs in {folder}: put it there")
-            elif command_lines.is_python(one.path) and os.path.dirname(one.path) in ("/bin", "/usr/bin"):
-                yield MissingInput(
-                    where, text, hint=f"write python instead, which is {self._around.python} here"
-                )
-            elif one.use is Use.PROGRAM and command_lines.is_python(one.path):
-                yield MissingInput(where, text, self._interpreter_flags(one.path))
-            elif one.use is Use.PROGRAM and os.path.dirname(os.path.normpath(path)) in _SYSTEM:
-                yield MissingInput(where, text, hint=f"install {os.path.basename(path)}")
-            else:
-                yield MissingInput(where, text, self._flags(os.path.dirname(path), [os.path.basename(path)]))
-
-    def _is_on_path(self, word: str) -> bool:
-        return shutil.which(word, path=self._around.path) is not None
+        path = os.path.join(folder, file.path)
+        is_program, is_python = file.use is Use.PROGRAM, command_lines.is_python(file.path)
+        if is_program and "/" not in file.path:
+            if not file.is_first or is_python or shutil.which(file.path, path=self._around.path):
+                return None
+            text = f"there is no program {file.path} on this machine"
+            return MissingInput(where, text, hint=f"install {file.path}")
+        if not self._lacks(path):
+            return None
+        text = f"there is no {file.use} {file.path}"
+        # Which option should have supplied it, and does not.
+        if (mount := self._mount_of(file.path)) is not None:
+            text += f" in volume {mount.volume}"
+        elif covering := next((one for one in self._overrides.maps if _is_below(file.path, one)), None):
+            text += f" in what --map {covering} supplies"
+        if not file.path.startswith("/"):
+            return MissingInput(where, text, hint=f"the job runs in {folder}: put it there")
+        if is_python and os.path.dirname(file.path) in ("/bin", "/usr/bin"):
+            return MissingInput(
+                where, text, hint=f"write python instead, which is {self._around.python} here"
+            )
+        if is_python and is_program:
+            return MissingInput(where, text, self._interpreter_flags(file.path))
+        if is_program and os.path.dirname(os.path.normpath(path)) in _SYSTEM:
+            return MissingInput(where, text, hint=f"install {os.path.basename(path)}")
+        return MissingInput(where, text, self._flags(os.path.dirname(path), [os.path.basename(path)]))
 
     def _lacks(self, path: str) -> bool:
         """Whether a path is known not to be there when the program starts."""
         path = os.path.normpath(path)
-        mount = next((one for one in self._mounts if _is_below(path, one.path)), None)
-        if mount is not None:
-            return self._is_alone and self._volume_lacks(mount, path)
-        if any(_is_below(path, os.path.dirname(one)) for one in self._files):
-            return False
-        # A path that may not be looked at counts as missing: then it is asked for.
-        return not os.path.exists(_mapped(path, self._overrides, self._cwd))
-
-    def _volume_lacks(self, mount: Mount, path: str) -> bool:
-        volume = self._volumes.get(mount.volume)
+        mount = self._mount_of(path)
+        if mount is None:
+            if any(_is_below(path, os.path.dirname(file)) for file in self._files):
+                return False
+            here = Path(self._cwd, path)
+            for target, source in sorted(self._overrides.maps.items(), key=lambda item: -len(item[0])):
+                if _is_below(path, target):
+                    here = Path(self._cwd, source, os.path.relpath(path, target))
+                    break
+            # A path that may not be looked at counts as missing: then it is asked for.
+            return not os.path.exists(here)
         rest = os.path.join(mount.sub_path, os.path.relpath(path, mount.path))
-        match volume:
-            case Volume(source=HostPath(folder)):
+        match self._volumes.get(mount.volume):
+            # Other containers of the replica may put files into the volumes that they share.
+            case Volume(source=HostPath(folder)) if self._is_alone:
                 return not os.path.exists(os.path.join(folder, rest))
-            case Volume(source=VolumeClaim() as claim):
+            case Volume(source=VolumeClaim() as claim) if self._is_alone:
                 return not os.path.exists(_claim_folder(claim, self._around) / rest)
             case _:
                 return False
 
-    def _instead(self, path: str) -> str:
-        """Which option should have supplied a path, and does not."""
-        mount = next((one for one in self._mounts if _is_below(path, one.path)), None)
-        if mount is not None:
-            return f" in volume {mount.volume}"
-        covering = next((one for one in self._overrides.maps if _is_below(path, one)), None)
-        return "" if covering is None else f" in what --map {covering} supplies"
+    def _mount_of(self, path: str) -> Mount | None:
+        return next((mount for mount in self._mounts if _is_below(path, mount.path)), None)
 
     def _flags(self, folder: str, names: Sequence[str]) -> tuple[str, ...]:
         """The option that would supply a folder of the image, with the folder here that has its files."""
-        mount = next((one for one in self._mounts if _is_below(folder, one.path)), None)
+        mount = self._mount_of(folder)
         source = self._volumes[mount.volume].source if mount and mount.volume in self._volumes else None
         here = _shown(_with_files(Path(self._cwd), folder, names))
         if mount is not None:
@@ -264,14 +274,6 @@ class _Program:
         return ("--map", f"{folder}={_ANY_FOLDER}")
 
 
-def _mapped(path: str, overrides: Overrides, cwd: str) -> Path:
-    """Where a path of the image is here, through the maps where one covers it."""
-    for target, source in sorted(overrides.maps.items(), key=lambda item: -len(item[0])):
-        if _is_below(path, target):
-            return Path(cwd, source, os.path.relpath(path, target))
-    return Path(cwd, path)
-
-
 def _claim_folder(claim: VolumeClaim, around: Around) -> Path:
     given = around.overrides.volumes.get(claim.name)
     return around.claims / claim.name if given is None else Path(around.cwd, given)
@@ -280,13 +282,6 @@ def _claim_folder(claim: VolumeClaim, around: Around) -> Path:
 def _is_below(path: str, folder: str) -> bool:
     stem = folder.rstrip("/")
     return path == stem or path.startswith(f"{stem}/")
-
-
-def _is_empty(folder: Path) -> bool:
-    try:
-        return not any(folder.iterdir())
-    except OSError:
-        return True
 
 
 def _with_files(cwd: Path, folder: str, names: Iterable[str]) -> Path | None:
@@ -308,13 +303,3 @@ def _shown(folder: Path | None) -> str:
         return _ANY_FOLDER
     relative = os.path.relpath(folder)
     return str(folder) if relative.startswith("..") else os.path.join(".", relative)
-
-
-def _is_known_field(path: str) -> bool:
-    facts = container_env.Facts(name="", namespace="", uid="", ip="", node="")
-    probe = Container(name="probe", env=(EnvVar("PROBE", source=FieldRef(path)),))
-    try:
-        container_env.environment(probe, facts, {}, {})
-    except container_env.Unresolved:
-        return False
-    return True

@@ -1,22 +1,43 @@
-"""What the command line overrides in place of an image and a cluster, put into a job."""
+"""Puts into a job what the command line supplies in place of an image and a cluster."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from bireme import kinds
-from bireme.model.job import Job, Role
+from bireme.model.job import Job
 from bireme.model.pods import Container, EnvVar, HostPath, VolumeClaim
 from bireme.runs.run_files import Overrides
 
 _PLACEHOLDER = ("/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait; done")
+"""A worker that would wait in an ssh server waits in this: our agent starts its work."""
 
 
 def applied(job: Job, overrides: Overrides) -> Job:
     """The job with the user's variables, commands and volumes put in."""
-    return replace(job, roles=tuple(_role(job, role, overrides) for role in job.roles))
+    roles = []
+    for role in job.roles:
+        pod = role.pod
+        is_placeholder = kinds.of(job).is_placeholder(job, role)
+        containers = []
+        for container in pod.containers:
+            is_main = container.name == role.main
+            if is_main and is_placeholder:
+                containers.append(replace(container, command=_PLACEHOLDER, args=()))
+                continue
+            if is_main and overrides.command and not container.command:
+                container = replace(container, command=overrides.command)
+            containers.append(_with_variables(container, overrides))
+        inits = tuple(_with_variables(container, overrides) for container in pod.init_containers)
+        volumes = tuple(
+            replace(volume, source=HostPath(overrides.volumes[volume.name]))
+            if volume.name in overrides.volumes and not isinstance(volume.source, VolumeClaim)
+            else volume
+            for volume in pod.volumes
+        )
+        pod = replace(pod, containers=tuple(containers), init_containers=inits, volumes=volumes)
+        roles.append(replace(role, pod=pod))
+    return replace(job, roles=tuple(roles))
 
 
 def images(job: Job) -> list[str]:
@@ -25,41 +46,10 @@ def images(job: Job) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _role(job: Job, role: Role, overrides: Overrides) -> Role:
-    pod = role.pod
-    idle = kinds.of(job).is_placeholder(job, role)
-    containers = tuple(
-        _idle(one)
-        if idle and one.name == role.main
-        else _container(one, overrides, commanded=one.name == role.main)
-        for one in pod.containers
-    )
-    inits = tuple(_container(one, overrides, commanded=False) for one in pod.init_containers)
-    volumes = tuple(
-        replace(one, source=HostPath(overrides.volumes[one.name]))
-        if one.name in overrides.volumes and not isinstance(one.source, VolumeClaim)
-        else one
-        for one in pod.volumes
-    )
-    return replace(role, pod=replace(pod, containers=containers, init_containers=inits, volumes=volumes))
-
-
-def _idle(container: Container) -> Container:
-    """A worker that would wait in an ssh server waits in a placeholder: our agent starts its work."""
-    return replace(container, command=_PLACEHOLDER, args=())
-
-
-def _container(container: Container, overrides: Overrides, *, commanded: bool) -> Container:
-    command = container.command
-    if commanded and overrides.command and not command:
-        command = overrides.command
-    return replace(container, env=tuple(_variables(container, overrides)), command=command)
-
-
-def _variables(container: Container, overrides: Overrides) -> Iterator[EnvVar]:
-    """The container's variables with the user's values, each where it was: others may refer to it there."""
+def _with_variables(container: Container, overrides: Overrides) -> Container:
+    """The container with the user's values, each where it was: others may refer to it there."""
     given = {name: EnvVar(name, value.replace("$", "$$")) for name, value in overrides.env.items()}
-    own = {one.name for one in container.env}
+    own = {variable.name for variable in container.env}
     # New ones come first, so that every variable of the manifest can refer to them.
-    yield from (one for name, one in given.items() if name not in own)
-    yield from (given.get(one.name, one) for one in container.env)
+    new = (variable for name, variable in given.items() if name not in own)
+    return replace(container, env=(*new, *(given.get(variable.name, variable) for variable in container.env)))

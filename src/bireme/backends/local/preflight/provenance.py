@@ -1,4 +1,4 @@
-"""Which code ran: the commit and what differed from it, or hashes of the scripts themselves."""
+"""Records which code ran: the commit and what differed from it, or hashes of the scripts themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ _LARGEST = 10 * 1024 * 1024
 
 def hashes(folder: Path, job: Job) -> CodeRecord:
     """Hashes of the scripts that a job starts in this folder; quick enough to stand before the start."""
-    return CodeRecord(files={str(path): _hash(path) for path in _scripts(folder, job)})
+    scripts: dict[Path, None] = {}
+    for role in job.roles:
+        for container in role.pod.containers:
+            words = (*container.command, *container.args)
+            if words and is_python(words[0]):
+                scripts |= {folder / word: None for word in words[1:] if word.endswith(".py")}
+    return CodeRecord(files={str(path): _hash(path) for path in scripts if path.is_file()})
 
 
 def commit(folder: Path, before: CodeRecord) -> CodeRecord:
@@ -41,17 +47,7 @@ def told(before: CodeRecord) -> str:
         f"{', '.join(changed)} changed since" if changed else "",
         f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone" if gone else "",
     )
-    return ", ".join(one for one in sentences if one)
-
-
-def _scripts(folder: Path, job: Job) -> list[Path]:
-    found: dict[Path, None] = {}
-    for role in job.roles:
-        for container in role.pod.containers:
-            words = (*container.command, *container.args)
-            if words and is_python(words[0]):
-                found |= {folder / word: None for word in words[1:] if word.endswith(".py")}
-    return [path for path in found if path.is_file()]
+    return ", ".join(filter(None, sentences))
 
 
 def _hash(path: Path) -> str:
