@@ -1,4 +1,4 @@
-"""What is left to do after the end: who is stopped, what is given back, when the job is hidden."""
+"""Cleans up behind a job that has ended: stops replicas, gives back resources, lets the job expire."""
 
 from __future__ import annotations
 
@@ -13,19 +13,34 @@ from bireme.model.status import Phase, Status
 
 def after_end(job: Job, status: Status, observation: Observation, now: float) -> Decision:
     """Clean up behind a job that succeeded or failed; its verdict never changes."""
+    policy, completed = job.policy, status.completed
+    linger_ends = ttl_ends = None
+    if policy.linger is not None and completed is not None:
+        # After a failure there is nothing that the replicas that are left could still do.
+        linger_ends = completed + (policy.linger if status.phase is Phase.SUCCEEDED else 0.0)
+        if clock.is_ahead(completed, now):
+            linger_ends = now  # how long they have had cannot be told, and nothing is lost with them
+    if policy.ttl is not None and completed is not None:
+        ttl_ends = completed + policy.ttl
+
+    all_go = policy.clean_pods is CleanPods.ALL
+    live_go = policy.clean_pods is CleanPods.RUNNING or (linger_ends is not None and now >= linger_ends)
     actions: list[Action] = [
-        removal(one, for_good=True)
-        for one in observation.replicas
-        if not one.stopping and _goes(job, status, one, now)
+        removal(replica, for_good=True)
+        for replica in observation.replicas
+        if not replica.stopping and (all_go or (live_go and replica.is_alive))
     ]
-    actions += [removal(one) for one in observation.replicas if one.abandoned and one.stopping]
-    if observation.admission is not None and not any(one.is_alive for one in observation.replicas):
+    actions += [
+        removal(replica) for replica in observation.replicas if replica.abandoned and replica.stopping
+    ]
+    # Not before the last replica is gone: another job would be given devices that are still in use.
+    if observation.admission is not None and not any(replica.is_alive for replica in observation.replicas):
         actions.append(Release())
-    ttl_ends = _ttl_ends(job, status)
+
     expired = status.expired or (ttl_ends is not None and now >= ttl_ends)
     timers = [] if expired else [ttl_ends]
-    if any(one.is_alive and not one.stopping for one in observation.replicas):
-        timers.append(_linger_ends(job, status, now))
+    if any(replica.is_alive and not replica.stopping for replica in observation.replicas):
+        timers.append(linger_ends)
     return Decision(
         replace(status, expired=expired, waiting=""),
         tuple(actions),
@@ -38,29 +53,3 @@ def removal(replica: Replica, grace: float | None = None, *, for_good: bool = Fa
     if replica.abandoned:
         return Abandon(replica.name, replica.uid)
     return Stop(replica.name, replica.uid, grace, for_good)
-
-
-def _goes(job: Job, status: Status, replica: Replica, now: float) -> bool:
-    match job.policy.clean_pods:
-        case CleanPods.ALL:
-            return True
-        case CleanPods.RUNNING:
-            return replica.is_alive
-        case CleanPods.NONE:
-            ends = _linger_ends(job, status, now)
-            return replica.is_alive and ends is not None and now >= ends
-
-
-def _linger_ends(job: Job, status: Status, now: float) -> float | None:
-    """When replicas that outlive the job are stopped: after a failure at once."""
-    if job.policy.linger is None or status.completed is None:
-        return None
-    if clock.is_ahead(status.completed, now):
-        return now  # nobody can tell how long they have had, and nothing is lost with them
-    return status.completed + (job.policy.linger if status.phase is Phase.SUCCEEDED else 0.0)
-
-
-def _ttl_ends(job: Job, status: Status) -> float | None:
-    if job.policy.ttl is None or status.completed is None:
-        return None
-    return status.completed + job.policy.ttl

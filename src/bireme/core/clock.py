@@ -2,7 +2,7 @@
 
 Back-offs and deadlines are times of day in the status, because a status outlives processes and machines. When
 the clock is set back they lie further away than they can: a wait never has longer to go than it lasts as a
-whole. What they are changed to is recorded with the status, or the wait would begin anew at each look.
+whole. What they are changed to is recorded with the status; otherwise the wait would begin anew each time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Clock(Protocol):
 def settled(status: Status, now: float) -> Status:
     """The status of a job that has not ended as the clock that shows `now` could have recorded it."""
     retries = {
-        name: _clamped(one, now + backoff.longest(one.failures)) for name, one in status.retries.items()
+        name: _clamped(retry, now + backoff.longest(retry.failures)) for name, retry in status.retries.items()
     }
     refusal = status.refusal and _clamped(status.refusal, now + slow_start.wait(status.refusal.failures))
     started = now if is_ahead(status.started, now) else status.started

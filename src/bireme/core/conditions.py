@@ -1,4 +1,4 @@
-"""How does a job's list of conditions change: the rules that its readers rely on."""
+"""Changes the list of conditions of a job by the rules that its readers rely on."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def deny_in_place(status: Status, type: ConditionType, reason: str, now: float) 
 
 
 def _with(status: Status, new: Condition) -> Status:
+    # A failure is final: only `deny_in_place` takes it back, when a user resumes the job.
     if status.holds(ConditionType.FAILED):
         return status
     old = status.condition(new.type)
@@ -39,7 +40,7 @@ def _with(status: Status, new: Condition) -> Status:
     if old is not None and old.status == new.status:
         new = replace(new, changed=old.changed)
     dropped = {new.type, _EXCLUDES.get(new.type)} if new.status else {new.type}
-    kept = tuple(one for one in status.conditions if one.type not in dropped)
+    kept = tuple(condition for condition in status.conditions if condition.type not in dropped)
     if new.type in _ENDS_RUNNING and new.status:
         kept = _flipped(kept, ConditionType.RUNNING, new.updated)
     return replace(status, conditions=(*kept, new))
@@ -49,8 +50,8 @@ def _flipped(
     conditions: tuple[Condition, ...], type: ConditionType, now: float, reason: str = ""
 ) -> tuple[Condition, ...]:
     return tuple(
-        replace(one, status=False, reason=reason or one.reason, updated=now, changed=now)
-        if one.type is type and one.status
-        else one
-        for one in conditions
+        replace(condition, status=False, reason=reason or condition.reason, updated=now, changed=now)
+        if condition.type is type and condition.status
+        else condition
+        for condition in conditions
     )

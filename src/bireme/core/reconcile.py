@@ -1,8 +1,8 @@
-"""What is to be done about a job now: from what is wanted, remembered and seen to the next decision.
+"""Decides the next step of a job from what is wanted, remembered and seen.
 
-The order is the one in which a person would ask: is it over, is it put aside, was anything lost, is it
-decided, and only then who is missing. Time is an argument and the status is the whole memory, so that any
-process may carry on from the last recorded decision.
+The order is the one in which a person would ask: is it over, is it suspended, was anything lost, is it
+decided, and only then which replicas are missing. Time is an argument and the status is the whole memory, so
+that any process may continue from the last recorded decision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bireme.model.replicas import Observation
 from bireme.model.status import ConditionType, Status
 
 LOOK_AGAIN = 1.0
-"""Seconds until a backend that could not look is asked again."""
+"""Seconds until a backend that could not look is retried."""
 
 
 def reconcile(job: Job, status: Status, observation: Observation, now: float) -> Decision:
@@ -33,16 +33,18 @@ def reconcile(job: Job, status: Status, observation: Observation, now: float) ->
     decision = _decide(job, status, observation, now)
     chores, due = upkeep.decide(job, decision.status, observation, now)
     if not decision.status.phase.is_final:
-        # The status of this very decision is recorded before anything is struck off.
+        # The status of this very decision is recorded before any action of it, so an end that is noted in
+        # it is not lost with the pod that is struck off.
         chores = (*removal.leftovers(decision.status, observation), *chores)
     decision = replace(decision, actions=(*chores, *decision.actions)) if chores else decision
     return _wake_by(_wake_by(decision, due), removal.next_judgement(observation, now))
 
 
 def _decide(job: Job, status: Status, observation: Observation, now: float) -> Decision:
-    """What is to be done about the job itself, whatever its cluster still has to be told."""
+    """Decide about the job itself; the other objects that it has in a cluster are `upkeep`'s."""
     status = conditions.add(status, job, ConditionType.CREATED, f"{job.kind} {job.name} is created.", now)
     called_back: tuple[Event, ...] = ()
+    # Before the end is looked at: what is called back has ended, and is no longer over from here on.
     if suspend.is_called_back(job, status):
         status, event = suspend.call_back(job, status, now)
         called_back = (event,)
@@ -58,17 +60,18 @@ def _decide(job: Job, status: Status, observation: Observation, now: float) -> D
 
 
 def _advance(job: Job, status: Status, observation: Observation, now: float) -> Decision:
-    """Carry on a job that should be running."""
+    """Decide the next step of a job that should be running."""
     kind = kinds.of(job)
     observation = attempts.with_present_faults(status, observation)
     status = replace(status, started=now if status.started is None else status.started)
+    # Successes are noted first: a replica that is done is neither lost nor wanted in what follows.
     status = outcome.note_done(job, status, observation)
     scaled: tuple[Event, ...] = ()
     if scaling.is_changed(job, status):
         status, event = scaling.begin_anew(job, status, now)
         scaled = (event,)
     wanted = kind.wanted(job, frozenset(status.done))
-    names = frozenset(member.name for member in wanted)
+    names = frozenset(replica.name for replica in wanted)
     before = status
     status, new = losses.count(job, status, observation, names)
     status = retry_policy.note(job, before, status, observation, new, now)
@@ -87,6 +90,8 @@ def _advance(job: Job, status: Status, observation: Observation, now: float) -> 
             status = replace(status, blame=None)  # It was not a crash that ended it.
         return _finish(job, status, tally, end, observation, now)
 
+    # Losses are charged before replicas are replaced: a restart of the gang begins the attempt to which
+    # the replicas that are started below belong.
     status, restarts = restart.apply(replace(view, status=status), now)
     decision = scaling.note(job, sync.sync_replicas(job, status, observation, now, lost))
     if isinstance(verdict, Running) and sync.is_complete(job, decision.status, observation, lost):
@@ -107,7 +112,7 @@ def _end(
             return verdict
         case Failed() | Running() | Undecided():
             over = limits.exceeded(job, status, now)
-            fault = next((one for one in observation.faults if one.final), None)
+            fault = next((fault for fault in observation.faults if fault.final), None)
             if over is not None:
                 return Failed(over)
             if fault is not None:
@@ -121,21 +126,23 @@ def _finish(
     job: Job, status: Status, tally: Tally, end: Succeeded | Failed, observation: Observation, now: float
 ) -> Decision:
     won = isinstance(end, Succeeded)
-    type = ConditionType.SUCCEEDED if won else ConditionType.FAILED
-    status = conditions.add(status, job, type, end.message, now)
+    result = ConditionType.SUCCEEDED if won else ConditionType.FAILED
+    status = conditions.add(status, job, result, end.message, now)
     counts = outcome.by_type(job, tally)
     if won:
+        # What still runs when the deciding replicas have succeeded has done its part: it counts as succeeded.
         counts = {
-            key: replace(one, active=0, succeeded=one.succeeded + one.active) for key, one in counts.items()
+            type: replace(count, active=0, succeeded=count.succeeded + count.active)
+            for type, count in counts.items()
         }
     status = replace(status, completed=now, replicas=counts, trouble="")
     decision = cleanup.after_end(job, status, observation, now)
-    told = (Event(EventType.NORMAL, f"{job.kind}{type}", end.message),)
+    told = (Event(EventType.NORMAL, f"{job.kind}{result}", end.message),)
     return _with_events(decision, (*(outcome.lost(job, status, observation) if won else ()), *told))
 
 
 def _wake_by(decision: Decision, due: float | None) -> Decision:
-    """The decision with a look at a time, unless there is an earlier one anyway."""
+    """The decision that wakes the job by a time, unless it wakes it earlier anyway."""
     if due is None or (decision.wake_at is not None and decision.wake_at <= due):
         return decision
     return replace(decision, wake_at=due)

@@ -1,9 +1,9 @@
 """Decides which change of a status may be recorded a little later, together with what follows it.
 
-A status that only grew by what the next look would find again need not be recorded before anything is done:
-if this process dies, nothing is lost but the time of that look. So a job that starts costs one write instead
-of one for each of its replicas. Everything else is recorded first: a loss that was counted, a replica that
-leaves by our own wish, an end.
+A status that only grew by what the next observation would show again need not be recorded before the actions
+are carried out: if this process dies, nothing is lost but the time of that observation. So a job that starts
+costs one write instead of one for each of its replicas. Everything else is recorded first: a loss that was
+counted, a replica that is removed by our own decision, an end.
 """
 
 from __future__ import annotations
@@ -45,16 +45,17 @@ def _patience(job: Job, before: Status, after: Status) -> float:
         started=after.started,
         conditions=after.conditions,
     )
-    # A replica that leaves by our own wish must be known to do so before it is stopped, or it counts as lost.
+    # That a replica is removed by our own decision must be recorded before it is stopped: a process that
+    # found it gone after a crash of this one would count it as lost.
     told = any(known.losses or known.closed for known in after.sightings.values())
     if grown != after or told:
         return 0.0
     if before.conditions == after.conditions:
         return LONGEST_COUNTS
-    match [one.type for one in after.conditions[len(before.conditions) :]]:
+    match [condition.type for condition in after.conditions[len(before.conditions) :]]:
         case [ConditionType.CREATED]:
             return LONGEST_CREATED
         case [*_, ConditionType.RUNNING]:
-            active = sum(one.active for one in after.replicas.values())
+            active = sum(count.active for count in after.replicas.values())
             return LONGEST_RUNNING if active < job.total else 0.0
     return 0.0

@@ -1,4 +1,4 @@
-"""How is a job put aside, and how does it come back."""
+"""Suspends a job, resumes it, and resumes one that has failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bireme.model.status import ConditionType, Counts, Phase, Status
 
 
 def hold(job: Job, status: Status, observation: Observation, now: float) -> Decision:
-    """Stop every replica, give back the resources, and say so."""
+    """Stop every replica, then give back the resources."""
     reason, message = f"{job.kind}Suspended", f"{job.kind} {job.name} is suspended."
     fresh = not status.holds(ConditionType.SUSPENDED)
     status = retry_policy.aged(status, now)
@@ -23,22 +23,25 @@ def hold(job: Job, status: Status, observation: Observation, now: float) -> Deci
     status = conditions.add(status, job, ConditionType.SUSPENDED, message, now)
     status = outcome.note_done(job, status, observation)
     if observation.replicas and status.started is None:
-        # It had begun, and was put aside before that was written down.
+        # It had begun, and was suspended before that was recorded.
         status = replace(status, started=now)
-    status = replace(status, waiting="", trouble="", replicas=_nobody_active(job, status))
+    # Kueue takes the job for stopped once no replica of any role is active.
+    counts = {role.type: replace(status.replicas.get(role.type, Counts()), active=0) for role in job.roles}
+    status = replace(status, waiting="", trouble="", replicas=counts)
     actions: list[Action] = [
-        cleanup.removal(one, for_good=True)
-        for one in observation.replicas
-        if not one.stopping or one.abandoned
+        cleanup.removal(replica, for_good=True)
+        for replica in observation.replicas
+        if not replica.stopping or replica.abandoned
     ]
-    if observation.admission is not None and not any(one.is_alive for one in observation.replicas):
+    # Not before the last replica is gone: another job would be given devices that are still in use.
+    if observation.admission is not None and not any(replica.is_alive for replica in observation.replicas):
         actions.append(Release())
     events = (Event(EventType.NORMAL, reason, message),) if fresh else ()
     return Decision(status, tuple(actions), events)
 
 
 def lift(job: Job, status: Status, now: float) -> tuple[Status, Event]:
-    """Let the job go on with its next attempt, free of budget."""
+    """Resume a suspended job with its next attempt; that counts against no budget."""
     reason, message = f"{job.kind}Resumed", f"{job.kind} {job.name} is resumed."
     status = conditions.deny(status, ConditionType.SUSPENDED, reason, message, now)
     began = status.started is not None
@@ -48,12 +51,12 @@ def lift(job: Job, status: Status, now: float) -> tuple[Status, Event]:
 
 
 def is_called_back(job: Job, status: Status) -> bool:
-    """Whether the job has failed and its user wants it to go on."""
+    """Whether the job has failed and its user has resumed it since."""
     return status.phase is Phase.FAILED and job.policy.resumes > status.resumes
 
 
 def call_back(job: Job, status: Status, now: float) -> tuple[Status, Event]:
-    """Let a job that failed go on with its next attempt, its time and its budgets begun anew."""
+    """Resume a job that failed with its next attempt; its deadline and its budgets begin anew."""
     reason, message = f"{job.kind}Resumed", f"{job.kind} {job.name} is resumed."
     spent = replace(status.progress, crashes=status.crashes, evictions=status.evictions)
     status = conditions.deny_in_place(status, ConditionType.FAILED, reason, now)
@@ -73,10 +76,6 @@ def call_back(job: Job, status: Status, now: float) -> tuple[Status, Event]:
 
 
 def next_attempt(job: Job, status: Status) -> Status:
-    """The status at the beginning of the next attempt: nothing of it was seen yet."""
+    """The status at the beginning of the next attempt, of which nothing was seen yet."""
     kept = status.done if kinds.of(job).independent else ()
     return replace(status, attempt=status.attempt + 1, sightings={}, done=kept, scale={})
-
-
-def _nobody_active(job: Job, status: Status) -> dict[str, Counts]:
-    return {role.type: replace(status.replicas.get(role.type, Counts()), active=0) for role in job.roles}

@@ -1,4 +1,4 @@
-"""Decides what becomes of a job that nobody can make sense of: it has failed, and says why."""
+"""Fails a job whose manifest is not valid, and says why."""
 
 from __future__ import annotations
 

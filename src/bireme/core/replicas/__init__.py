@@ -1,1 +1,1 @@
-"""Decisions about replicas: which ones are started and stopped, and what each one runs."""
+"""Decides which replicas are started and stopped, and what each one runs."""

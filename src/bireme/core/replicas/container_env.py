@@ -1,4 +1,4 @@
-"""What environment and arguments does a container see: how a kubelet puts them together."""
+"""Puts together the environment and the arguments of a container as a kubelet does."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import assert_never
 
 from msgspec import Struct
 
 from bireme.model import quantities
-from bireme.model.pods import Container, EnvSource, EnvVar, FieldRef, KeyRef, RefKind, ResourceRef
+from bireme.model.pods import Container, EnvVar, FieldRef, KeyRef, RefKind, ResourceRef
 
 References = Mapping[tuple[RefKind, str], Mapping[str, str]]
-"""The keys of each ConfigMap and Secret that is at hand."""
+"""The keys of each ConfigMap and Secret that is available."""
 
 
 class Facts(Struct, frozen=True):
-    """What a replica may ask about itself."""
+    """What the downward API tells a replica about itself."""
 
     name: str
     namespace: str
@@ -27,6 +28,27 @@ class Facts(Struct, frozen=True):
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
 
+    def field(self, path: str) -> str:
+        """The value of a field of the pod. Raises Unresolved if no kubelet knows the path."""
+        keyed = re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path)
+        if keyed:
+            table = self.labels if keyed.group(1) == "labels" else self.annotations
+            return table.get(keyed.group(2), "")
+        known = {
+            "metadata.name": self.name,
+            "metadata.namespace": self.namespace,
+            "metadata.uid": self.uid,
+            "status.podIP": self.ip,
+            "status.podIPs": self.ip,
+            "status.hostIP": self.ip,
+            "status.hostIPs": self.ip,
+            "spec.nodeName": self.node,
+            "spec.serviceAccountName": "default",
+        }
+        if path not in known:
+            raise Unresolved(f"field {path}")
+        return known[path]
+
 
 class Unresolved(Exception):
     """A variable that cannot be given a value; the text names it and what is missing."""
@@ -35,7 +57,7 @@ class Unresolved(Exception):
 def environment(
     container: Container, facts: Facts, references: References, inherited: Mapping[str, str]
 ) -> dict[str, str]:
-    """The container's variables in their final values, on top of what the place gives."""
+    """The container's variables in their final values, on top of those that it inherits."""
     values = dict(inherited)
     for bundle in container.env_from:
         keys = references.get((bundle.kind, bundle.name))
@@ -43,6 +65,7 @@ def environment(
             raise Unresolved(f"{bundle.kind} {bundle.name} (envFrom of container {container.name})")
         values |= {bundle.prefix + key: value for key, value in (keys or {}).items()}
     own: dict[str, str] = {}
+    # In the order in which they are written: `$(NAME)` refers to variables that stand before.
     for variable in container.env:
         if variable.weak and variable.name in values | own:
             continue
@@ -77,53 +100,23 @@ def _value(
     references: References,
     earlier: Mapping[str, str],
 ) -> str | None:
-    if variable.source is None:
-        return expand(variable.value, earlier)
-    return _from_source(variable.name, variable.source, container, facts, references)
-
-
-def _from_source(
-    name: str, source: EnvSource, container: Container, facts: Facts, references: References
-) -> str | None:
-    match source:
+    match variable.source:
+        case None:
+            return expand(variable.value, earlier)
         case FieldRef(path):
-            return _field(path, facts)
+            return facts.field(path)
         case KeyRef(kind, owner, key, optional):
             value = references.get((kind, owner), {}).get(key)
             if value is None and not optional:
-                raise Unresolved(
-                    f"key {key} of {kind} {owner} (variable {name} of container {container.name})"
-                )
+                where = f"variable {variable.name} of container {container.name}"
+                raise Unresolved(f"key {key} of {kind} {owner} ({where})")
             return value
         case ResourceRef(resource, _, divisor):
-            return _resource(resource, divisor, container)
-
-
-def _field(path: str, facts: Facts) -> str:
-    keyed = re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path)
-    if keyed:
-        table = facts.labels if keyed.group(1) == "labels" else facts.annotations
-        return table.get(keyed.group(2), "")
-    known = {
-        "metadata.name": facts.name,
-        "metadata.namespace": facts.namespace,
-        "metadata.uid": facts.uid,
-        "status.podIP": facts.ip,
-        "status.podIPs": facts.ip,
-        "status.hostIP": facts.ip,
-        "status.hostIPs": facts.ip,
-        "spec.nodeName": facts.node,
-        "spec.serviceAccountName": "default",
-    }
-    if path not in known:
-        raise Unresolved(f"field {path}")
-    return known[path]
-
-
-def _resource(resource: str, divisor: str, container: Container) -> str:
-    side, _, name = resource.partition(".")
-    stock = container.limits if side == "limits" else container.claims
-    amount = {"cpu": Fraction(stock.cpu or 0, 1000), "memory": Fraction(stock.memory or 0)}.get(
-        name, Fraction(stock.devices.get(name, 0))
-    )
-    return str(math.ceil(amount / (Fraction(quantities.parse(divisor)) or 1)))
+            side, _, name = resource.partition(".")
+            stock = container.limits if side == "limits" else container.claims
+            amounts = {"cpu": Fraction(stock.cpu or 0, 1000), "memory": Fraction(stock.memory or 0)}
+            amount = amounts.get(name, Fraction(stock.devices.get(name, 0)))
+            # Rounded up, as a kubelet does: a program that divides by its cores must not be told 0.
+            return str(math.ceil(amount / (Fraction(quantities.parse(divisor)) or 1)))
+        case _:
+            assert_never(variable.source)

@@ -1,7 +1,7 @@
-"""What a change of the number of replicas means for a gang: its next attempt, at its new size.
+"""Starts the next attempt of a gang at its new size when the number of its replicas was changed.
 
-A gang is wired for its size, so nobody can join or leave it while it runs. The change is the user's wish: it
-costs no budget and no back-off, and whoever runs is given time to save.
+A gang is wired for its size, so no replica can join or leave it while it runs. The change is the user's wish:
+it counts against no budget, waits for no back-off, and the replicas that run are given time to save.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bireme.model.status import ConditionType, Status
 
 def note(job: Job, decision: Decision) -> Decision:
     """The decision that remembers with which size the gang of this attempt began."""
-    begins = any(isinstance(one, Start) for one in decision.actions)
+    begins = any(isinstance(action, Start) for action in decision.actions)
     if job.unit is not RestartScope.GANG or not begins or decision.status.scale:
         return decision
     return replace(decision, status=replace(decision.status, scale=_scale(job)))
@@ -30,12 +30,18 @@ def is_changed(job: Job, status: Status) -> bool:
     if job.unit is not RestartScope.GANG or not status.scale or status.scale == _scale(job):
         return False
     wanted = kinds.of(job).wanted(job, frozenset(status.done))
-    return not all(one.name in status.done for one in wanted)
+    return not all(replica.name in status.done for replica in wanted)
 
 
 def begin_anew(job: Job, status: Status, now: float) -> tuple[Status, Event]:
-    """Let the job go on with its next attempt at its new size."""
-    text = f"job {job.name} is restarting because it was scaled: {_difference(job, status)}."
+    """Continue the job with its next attempt, at its new size."""
+    before, after = status.scale, _scale(job)
+    changes = [
+        f"{name} from {before.get(name, 0)} to {after.get(name, 0)}"
+        for name in {**before, **after}
+        if before.get(name, 0) != after.get(name, 0)
+    ]
+    text = f"job {job.name} is restarting because it was scaled: {', '.join(changes)}."
     # What the gang did at its old size tells nothing of the new one.
     status = replace(next_attempt(job, retry_policy.aged(status, now)), retries={}, refusal=None, blame=None)
     status = replace(status, wished=status.attempt)
@@ -46,12 +52,3 @@ def begin_anew(job: Job, status: Status, now: float) -> tuple[Status, Event]:
 
 def _scale(job: Job) -> dict[str, int]:
     return {role.name: role.replicas for role in job.roles}
-
-
-def _difference(job: Job, status: Status) -> str:
-    before, after = status.scale, _scale(job)
-    return ", ".join(
-        f"{name} from {before.get(name, 0)} to {after.get(name, 0)}"
-        for name in {**before, **after}
-        if before.get(name, 0) != after.get(name, 0)
-    )

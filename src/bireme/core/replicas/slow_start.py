@@ -1,7 +1,7 @@
-"""Replicas of a job are started one at first, more as they are accepted, and one alone after a refusal.
+"""Paces the starts of a job: one at first, more as they are accepted, and one alone after a refusal.
 
-A place that refuses one replica, because a quota is used up or it is too busy, refuses the others as well. So
-what follows a refusal is not even tried: the whole job waits, and then asks for one replica alone.
+A backend that refuses one replica, because a quota is used up or it is too busy, refuses the others as well.
+So after a refusal no other replica is tried: the whole job waits, and then asks for one replica alone.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from bireme.model.status import RefusedStart, Status
 MOST_AT_ONCE = 24
 """Starts of one job that are under way side by side: more would not be faster, and each costs memory."""
 MOST_OF_A_STEP = 128
-"""Starts that one decision asks for. All of a large job would block whoever decides and fill its memory: each
-replica may be told the addresses of all others."""
+"""Starts that one decision asks for. All of a large job would block the process that decides and fill its
+memory: each replica may be told the addresses of all others."""
 LONGEST_WAIT = 30.0
-"""Seconds: room comes back when another job ends, which nothing tells, and one request is cheap."""
+"""Seconds: room comes back when another job ends, which nothing announces, and one request is cheap."""
 
 
 class Free(Struct, frozen=True, tag="free"):
-    """Whoever may start is started, as many as one step asks for."""
+    """All that may start are started, up to what one decision asks for."""
 
 
 class Paused(Struct, frozen=True, tag="paused"):
-    """Nobody starts before a time."""
+    """No replica starts before a time."""
 
     until: float
 
@@ -53,13 +53,13 @@ def chosen(pace: Pace, due: Sequence[ReplicaId]) -> Sequence[ReplicaId]:
         case Paused():
             return ()
         case Probing(refusal):
-            return [one for one in due if one.name == refusal.replica] or due[:1]
+            return [replica for replica in due if replica.name == refusal.replica] or due[:1]
         case _:
             assert_never(pace)
 
 
 def next_turn(pace: Pace, due: Sequence[ReplicaId], now: float) -> float | None:
-    """When those follow who may start and are not chosen; None where that is nobody."""
+    """When the replicas follow that may start and are not chosen; None where there are none."""
     match pace:
         case Free():
             return now if len(due) > MOST_OF_A_STEP else None
@@ -87,18 +87,21 @@ def wait(failures: int) -> float:
 def note(
     status: Status, faults: Sequence[Fault], missing: Sequence[ReplicaId], now: float
 ) -> tuple[Status, Pace]:
-    """Remember that the place refused a start, or forget it when it took the one that it refused.
+    """Remember that the backend refused a start, or forget it once it accepted the one that it refused.
 
     A backend may show a fault once or until the next try: how often it is seen does not matter.
     """
     refusal = status.refusal
-    fault = _first(faults, missing)
+    # The refusal that is told is always that of the same replica for as long as nothing changes.
+    shared = {fault.replica: fault for fault in faults if not fault.alone}
+    named = (shared[replica.name] for replica in missing if replica.name in shared)
+    fault = next(named, next(iter(shared.values()), None))
     if fault is not None:
         status = replace(status, trouble=fault.text)
         if refusal is None:
-            replica = fault.replica or next((one.name for one in missing), "")
-            refusal = _tried(RefusedStart(replica, 0, now), now)
-    elif refusal is not None and all(one.name != refusal.replica for one in missing):
+            refused = fault.replica or next((replica.name for replica in missing), "")
+            refusal = _tried(RefusedStart(refused, 0, now), now)
+    elif refusal is not None and all(replica.name != refusal.replica for replica in missing):
         refusal = None
     status = replace(status, refusal=refusal)
     if refusal is None:
@@ -109,8 +112,8 @@ def note(
 def try_again(status: Status, pace: Pace, due: Sequence[ReplicaId], now: float) -> Status:
     """Remember before a replica is tried alone which one it is, and that the next try is due later.
 
-    Whichever is tried: once it is there, there is room for the others. To wait for the one that was refused
-    first would hold up all of them for as long as that one may not start for reasons of its own.
+    Whichever replica it is: once it is accepted, there is room for the others. To wait for the one that was
+    refused first would hold up all of them for as long as that one may not start for reasons of its own.
     """
     if not isinstance(pace, Probing) or not due:
         return status
@@ -121,10 +124,3 @@ def try_again(status: Status, pace: Pace, due: Sequence[ReplicaId], now: float) 
 def _tried(refusal: RefusedStart, now: float) -> RefusedStart:
     failures = refusal.failures + 1
     return RefusedStart(refusal.replica, failures, now + wait(failures))
-
-
-def _first(faults: Sequence[Fault], missing: Sequence[ReplicaId]) -> Fault | None:
-    """The refusal that is told: always of the same replica for as long as nothing changes."""
-    shared = {one.replica: one for one in faults if not one.alone}
-    named = (shared[one.name] for one in missing if one.name in shared)
-    return next(named, next(iter(shared.values()), None))

@@ -1,4 +1,4 @@
-"""What exactly does a replica run: its pod with the kind's environment, ready to start."""
+"""Wires a replica: its pod with the environment of the kind, ready to start."""
 
 from __future__ import annotations
 
@@ -11,64 +11,59 @@ from bireme import kinds
 from bireme.kinds.contract import Injects, ReplicaContext
 from bireme.model.decisions import Demand, Start
 from bireme.model.job import Job, ReplicaId, Restart, RestartScope, Role, replica_ids
-from bireme.model.pods import Container, EnvVar, PodSpec
+from bireme.model.pods import Container, EnvVar
 from bireme.model.replicas import Addresses
 
 
 def start_all(job: Job, chosen: Sequence[ReplicaId], attempt: int, addresses: Addresses) -> tuple[Start, ...]:
     """Wire replicas of an attempt; what all of them are told is put together once."""
     shared: dict[str, str] = {}
-    return tuple(start(job, one, attempt, addresses, shared) for one in chosen)
+    return tuple(start(job, replica, attempt, addresses, shared) for replica in chosen)
 
 
 def start(
-    job: Job, member: ReplicaId, attempt: int, addresses: Addresses, shared: dict[str, str] | None = None
+    job: Job, replica: ReplicaId, attempt: int, addresses: Addresses, shared: dict[str, str] | None = None
 ) -> Start:
     """Wire one replica of an attempt."""
-    role = role_of(job, member)
-    place = ReplicaContext(job, role, member.index, attempt, addresses, {} if shared is None else shared)
+    kind, role = kinds.of(job), role_of(job, replica)
+    place = ReplicaContext(job, role, replica.index, attempt, addresses, {} if shared is None else shared)
+    env = kind.wire(place)
+    everywhere = kind.injects is Injects.EVERY
+    # Only kinds whose replicas listen on a named port are found by address; to the others
+    # (MPI) a replica's name is an identity that their own agent understands.
+    translate = _Translation(place) if addresses.book and kind.port[0] else None
+    containers = tuple(
+        _with_env(container, env if everywhere or container.name == role.main else (), translate)
+        for container in role.pod.containers
+    )
+    inits = tuple(_with_env(container, (), translate) for container in role.pod.init_containers)
     restart = Restart.NEVER if job.unit is RestartScope.GANG else role.restart
     return Start(
-        replica=member.name,
+        replica=replica.name,
         role=role.name,
-        index=member.index,
+        index=replica.index,
         attempt=attempt,
-        pod=_wired(place, kinds.of(job).wire(place)),
+        pod=replace(role.pod, containers=containers, init_containers=inits),
         restarts_in_place=restart.in_place,
         restarts_always=restart is Restart.ALWAYS,
         main=role.main,
     )
 
 
-def demand(job: Job, member: ReplicaId, done: frozenset[str]) -> Demand | None:
+def demand(job: Job, replica: ReplicaId, done: frozenset[str]) -> Demand | None:
     """What a replica needs before it may start; one that is done needs at most its address."""
-    role = role_of(job, member)
-    ports = tuple(dict.fromkeys(name for one in role.pod.containers for name in one.ports))
-    if member.name not in done:
-        return Demand(member.name, role.pod.claims, ports)
+    role = role_of(job, replica)
+    ports = tuple(dict.fromkeys(name for container in role.pod.containers for name in container.ports))
+    if replica.name not in done:
+        return Demand(replica.name, role.pod.claims, ports)
     idle = replace(role.pod.claims, cpu=0, memory=0, devices={})
-    return Demand(member.name, idle, ports) if ports else None
+    return Demand(replica.name, idle, ports) if ports else None
 
 
-def role_of(job: Job, member: ReplicaId) -> Role:
-    role = job.role(member.role)
-    assert role is not None, f"{member.name} has a role that its job does not declare"
+def role_of(job: Job, replica: ReplicaId) -> Role:
+    role = job.role(replica.role)
+    assert role is not None, f"{replica.name} has a role that its job does not declare"
     return role
-
-
-def _wired(place: ReplicaContext, env: tuple[EnvVar, ...]) -> PodSpec:
-    kind = kinds.of(place.job)
-    everywhere = kind.injects is Injects.EVERY
-    pod = place.role.pod
-    # Only kinds whose replicas listen on a named port are found by address; to the others
-    # (MPI) a replica's name is an identity that their own agent understands.
-    translate = _Translation(place) if place.addresses.book and kind.port[0] else None
-    containers = tuple(
-        _with_env(one, env if everywhere or one.name == place.role.main else (), translate)
-        for one in pod.containers
-    )
-    inits = tuple(_with_env(one, (), translate) for one in pod.init_containers)
-    return replace(pod, containers=containers, init_containers=inits)
 
 
 def _with_env(container: Container, env: tuple[EnvVar, ...], translate: _Translation | None) -> Container:
@@ -79,7 +74,10 @@ def _with_env(container: Container, env: tuple[EnvVar, ...], translate: _Transla
         container,
         command=tuple(translate(part) for part in container.command),
         args=tuple(translate(part) for part in container.args),
-        env=tuple(replace(one, value=translate(one.value)) if one.value else one for one in merged),
+        env=tuple(
+            replace(variable, value=translate(variable.value)) if variable.value else variable
+            for variable in merged
+        ),
     )
 
 
@@ -89,13 +87,12 @@ class _Translation:
     def __init__(self, place: ReplicaContext) -> None:
         self._hosts: dict[str, str] = {}
         self._ports: dict[tuple[str, int], int] = {}
-        for member in replica_ids(place.job):
-            host = place.addresses.host(member.name)
-            self._hosts[member.name] = host
-            for container in role_of(place.job, member).pod.containers:
+        for replica in replica_ids(place.job):
+            self._hosts[replica.name] = place.addresses.host(replica.name)
+            for container in role_of(place.job, replica).pod.containers:
                 for name, number in container.ports.items():
-                    port = place.addresses.port(member.name, name, number)
-                    self._ports[member.name, number] = port
+                    port = place.addresses.port(replica.name, name, number)
+                    self._ports[replica.name, number] = port
         names = "|".join(re.escape(name) for name in self._hosts)
         domain = rf"(?:\.{re.escape(place.job.namespace)}(?:\.svc(?:\.cluster\.local)?)?)?"
         # A name after a single slash is part of a path.
