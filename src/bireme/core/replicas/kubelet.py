@@ -1,4 +1,4 @@
-"""What does a kubelet do next with one replica: which container starts, and what the replica's phase is."""
+"""Decides as a kubelet does: which container of a replica starts next, and what the replica's phase is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bireme.model.replicas import ReplicaPhase
 
 
 class InPlace(StrEnum):
-    """When a container that ended is started again in its replica."""
+    """When a container that ended is restarted in its replica."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
@@ -32,11 +32,11 @@ class ContainerHistory(Struct, frozen=True):
     started_at: float = 0.0
     ended_at: float = 0.0
     failures: int = 0
-    """Ends in a row that ask for a back-off; a long healthy run sets them back."""
+    """Ends in a row that ask for a back-off; a long healthy run resets them."""
 
 
 class Lifecycle(Struct, frozen=True):
-    """The next thing to do for a replica, and what to say of it."""
+    """What is done next for a replica, and what is reported of it."""
 
     phase: ReplicaPhase
     start: tuple[str, ...] = ()
@@ -52,8 +52,12 @@ def decide(
     pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerHistory], now: float
 ) -> Lifecycle:
     """Decide as a kubelet does: init containers one by one, then all others together."""
-    steps = [_step(one, policy, states, now) for one in pod.containers]
-    failed = _failed_init(pod, policy, states)
+    steps = [_step(container, policy, states, now) for container in pod.containers]
+    # An init container that failed and is not restarted ends the replica before its programs begin.
+    inits = [_state(container, states) for container in pod.init_containers if not container.sidecar]
+    failed = next((state.exit_code for state in inits if state.exit_code), None)
+    if policy is not InPlace.NEVER:
+        failed = None
     if failed is not None or all(step.over for step in steps):
         return _over(pod, policy, main, states, failed)
     restarts = _restarts(pod, policy, states)
@@ -61,13 +65,14 @@ def decide(
     if blocked is not None:
         start = (blocked.name,) if blocked.start else ()
         return Lifecycle(ReplicaPhase.PENDING, start=start, wake_at=blocked.wake_at, restarts=restarts)
-    steps += [_step(one, InPlace.ALWAYS, states, now) for one in pod.init_containers if one.sidecar]
+    sidecars = [container for container in pod.init_containers if container.sidecar]
+    steps += [_step(container, InPlace.ALWAYS, states, now) for container in sidecars]
     waits = [step.wake_at for step in steps if step.wake_at is not None]
     return Lifecycle(
         ReplicaPhase.RUNNING,
         start=tuple(step.name for step in steps if step.start),
         wake_at=min(waits, default=None),
-        ready=all(_state(one, states).running for one in pod.containers),
+        ready=all(_state(container, states).running for container in pod.containers),
         restarts=restarts,
         exit_code=states.get(main, ContainerHistory()).exit_code,
     )
@@ -108,42 +113,32 @@ def _over(
     pod: PodSpec, policy: InPlace, main: str, states: dict[str, ContainerHistory], failed_init: int | None
 ) -> Lifecycle:
     """The end of a replica: only its sidecars may still run, and their end is no restart."""
-    codes = [failed_init] if failed_init else [states[one.name].exit_code for one in pod.containers]
+    codes = [failed_init] if failed_init else [states[program.name].exit_code for program in pod.containers]
     first = next((code for code in codes if code), 0)
-    sidecars = [one for one in pod.init_containers if one.sidecar]
-    lasting = [one for one in sidecars if _state(one, states).running]
-    stopped = sum(1 for one in sidecars if _state(one, states).ended and one not in lasting)
+    sidecars = [container for container in pod.init_containers if container.sidecar]
+    lasting = [sidecar for sidecar in sidecars if _state(sidecar, states).running]
+    stopped = sum(1 for sidecar in sidecars if _state(sidecar, states).ended and sidecar not in lasting)
     return Lifecycle(
         ReplicaPhase.FAILED if first else ReplicaPhase.SUCCEEDED,
-        stop=tuple(one.name for one in lasting),
+        stop=tuple(sidecar.name for sidecar in lasting),
         restarts=_restarts(pod, policy, states) - stopped,
         exit_code=first if failed_init else states[main].exit_code or first,
     )
 
 
-def _failed_init(pod: PodSpec, policy: InPlace, states: dict[str, ContainerHistory]) -> int | None:
-    """The exit code of an init container that failed and is not started again."""
-    if policy is not InPlace.NEVER:
-        return None
-    codes = [_state(one, states).exit_code for one in pod.init_containers if not one.sidecar]
-    return next((code for code in codes if code), None)
-
-
 def _initialise(pod: PodSpec, states: dict[str, ContainerHistory], now: float) -> _Step | None:
-    """What is next for the first init container that is not through yet; None when all are."""
-    for one in pod.init_containers:
-        state = _state(one, states)
-        if one.sidecar:
-            if not state.running and not (state.ended and _work_began(pod, states)):
-                return _step(one, InPlace.ALWAYS, states, now)
+    """The step of the first init container that is not through yet; None when all are."""
+    work_began = any(program.name in states for program in pod.containers)
+    for container in pod.init_containers:
+        state = _state(container, states)
+        if container.sidecar:
+            # A sidecar that ends while the programs run is restarted beside them, and blocks nothing.
+            if not state.running and not (state.ended and work_began):
+                return _step(container, InPlace.ALWAYS, states, now)
         elif state.exit_code != 0 or state.running:
-            # Where a failed one is not started again, the replica has failed already.
-            return _step(one, InPlace.ON_FAILURE, states, now)
+            # Where one that failed is not restarted, the replica has failed already.
+            return _step(container, InPlace.ON_FAILURE, states, now)
     return None
-
-
-def _work_began(pod: PodSpec, states: dict[str, ContainerHistory]) -> bool:
-    return any(one.name in states for one in pod.containers)
 
 
 def _step(container: Container, policy: InPlace, states: dict[str, ContainerHistory], now: float) -> _Step:
@@ -159,14 +154,14 @@ def _step(container: Container, policy: InPlace, states: dict[str, ContainerHist
 
 
 def _restarts(pod: PodSpec, policy: InPlace, states: dict[str, ContainerHistory]) -> int:
-    """Ends that were followed by a new start, or will be as soon as the back-off is over."""
+    """Ends that were followed by a restart, or will be as soon as the back-off is over."""
     total = 0
-    for one in (*pod.init_containers, *pod.containers):
-        state = states.get(one.name)
+    for container in (*pod.init_containers, *pod.containers):
+        state = states.get(container.name)
         if state is None or not state.ended:
             continue
-        rule = InPlace.ALWAYS if one.sidecar else policy
-        if one in pod.init_containers and not one.sidecar and policy is InPlace.ALWAYS:
+        rule = InPlace.ALWAYS if container.sidecar else policy
+        if container in pod.init_containers and not container.sidecar and policy is InPlace.ALWAYS:
             rule = InPlace.ON_FAILURE
         total += state.ended if state.running or rule.again(state.exit_code or 0) else state.ended - 1
     return total

@@ -1,7 +1,7 @@
-"""Tells what is of the present attempt and what of an earlier one.
+"""Tells what is of the present attempt and what is of an earlier one.
 
-Not every replica says of which attempt it is: a label can be taken away by anybody who may edit pods, and
-pods that another operator made for the same job never had one.
+Not every replica tells its attempt: any user who may edit pods can remove a label, and pods that another
+operator made for the same job never had one.
 """
 
 from __future__ import annotations
@@ -15,29 +15,26 @@ from bireme.model.status import Status
 def resolved(status: Status, observation: Observation) -> Observation:
     """The observation with the attempt of every replica.
 
-    What was seen in this attempt is of this attempt: sightings begin anew with each. Anything else counts as
-    of the first one. While that is the present one there never was another that it could be of, so it is
-    carried on; later it is older than whatever runs now, and is removed.
+    A replica that was seen in this attempt is of this attempt: sightings begin anew with each. Any other
+    counts as of the first one. While that is the present attempt there was no other that it could be of, so
+    it is kept; later it is older than all that run now, and is removed.
     """
-    if all(one.attempt_told for one in observation.replicas):
+    if all(replica.attempt_told for replica in observation.replicas):
         return observation
-    replicas = tuple(
-        one if one.attempt_told else replace(one, attempt=_attempt(status, one))
-        for one in observation.replicas
-    )
-    return replace(observation, replicas=replicas)
+    replicas: list[Replica] = []
+    for replica in observation.replicas:
+        known = status.sightings.get(replica.name)
+        is_known = known is not None and known.uid == replica.uid
+        found = replica.attempt if replica.attempt_told else status.attempt if is_known else 0
+        replicas.append(replace(replica, attempt=found))
+    return replace(observation, replicas=tuple(replicas))
 
 
 def with_present_faults(status: Status, observation: Observation) -> Observation:
-    """The observation without what could not be started in an earlier attempt.
+    """The observation without the faults of an earlier attempt.
 
-    A backend shows a fault until the replica is removed, or until resources are asked for again. A job that
-    was resumed meanwhile must not fail of it once more.
+    A backend shows a fault until the replica is removed, or until its resources are requested again. A job
+    that was resumed meanwhile must not fail because of it once more.
     """
     faults = tuple(fault for fault in observation.faults if fault.attempt in (None, status.attempt))
     return replace(observation, faults=faults) if faults != observation.faults else observation
-
-
-def _attempt(status: Status, replica: Replica) -> int:
-    known = status.sightings.get(replica.name)
-    return status.attempt if known is not None and known.uid == replica.uid else 0

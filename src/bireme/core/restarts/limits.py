@@ -1,4 +1,4 @@
-"""Has a job used up what it was given: its time, its crashes, its evictions."""
+"""Ends a job that has used up its time, its crashes or its evictions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bireme.model.status import Status
 def exceeded(job: Job, status: Status, now: float) -> str | None:
     """The sentence that ends the job, or None."""
     policy = job.policy
-    # What was lost before the last progress, or before the job was resumed, is forgiven.
+    # Losses before the last progress, or before the job was resumed, no longer count.
     crashes = status.crashes - status.progress.crashes
     evictions = status.evictions - status.progress.evictions
     if is_out_of_time(job, status, now):

@@ -1,4 +1,4 @@
-"""Who is replaced after a loss, and when: one replica, or the whole gang as the next attempt."""
+"""Decides what is replaced after a loss, and when: one replica, or the whole gang as the next attempt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from bireme.core import conditions
 from bireme.core.restarts import backoff
-from bireme.core.restarts.losses import Losses, is_counted, is_evicted
+from bireme.core.restarts.losses import Losses, is_counted, is_evicted, survives
 from bireme.core.restarts.retry_policy import GANG
 from bireme.core.suspend import next_attempt
 from bireme.model.decisions import Event, EventType
@@ -28,7 +28,8 @@ class View(Struct, frozen=True):
     """The attempt that was lost got further than those before it."""
 
     def current(self) -> dict[str, Replica]:
-        return {one.name: one for one in self.observation.replicas if one.attempt == self.status.attempt}
+        replicas = self.observation.replicas
+        return {replica.name: replica for replica in replicas if replica.attempt == self.status.attempt}
 
 
 def lost_for_good(view: View) -> frozenset[str]:
@@ -36,17 +37,18 @@ def lost_for_good(view: View) -> frozenset[str]:
     if whole_attempt_lost(view):
         return frozenset()
     current = view.current()
-    if not view.losses.evictions and not any(one.phase is ReplicaPhase.FAILED for one in current.values()):
+    failed = any(replica.phase is ReplicaPhase.FAILED for replica in current.values())
+    if not view.losses.evictions and not failed:
         return frozenset()
     return frozenset(
-        member.name
-        for member in view.wanted
-        if member.name not in view.status.done and _is_final(view, member, current.get(member.name))
+        wanted.name
+        for wanted in view.wanted
+        if wanted.name not in view.status.done and _is_final(view, wanted, current.get(wanted.name))
     )
 
 
 def whole_attempt_lost(view: View) -> bool:
-    """Whether evictions left nobody of this attempt: then it starts anew under any restart policy.
+    """Whether evictions left no replica of this attempt: then it restarts under any restart policy.
 
     A policy of Never says that a survivor's lost peer is not replaced; here there is no survivor.
     """
@@ -54,60 +56,57 @@ def whole_attempt_lost(view: View) -> bool:
 
 
 def apply(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
-    """Charge each new loss with a restart: of the gang, or of the replicas that fell."""
-    if not view.losses:
-        return view.status, ()
+    """Record a restart for each new loss: of the gang, or of the replicas that failed."""
+    losses, status = view.losses, view.status
+    if not losses:
+        return status, ()
     if view.job.unit is RestartScope.GANG or whole_attempt_lost(view):
-        return _again_as_gang(view, now)
-    return _again_one_by_one(view, now)
-
-
-def _is_final(view: View, member: ReplicaId, replica: Replica | None) -> bool:
-    role = view.job.role(member.role)
-    restart = role.restart if role else Restart.NEVER
-    evicted = member.name in view.losses.evictions
-    if replica is not None and replica.phase is ReplicaPhase.FAILED:
-        if not is_evicted(replica):
-            return not (_retried_as_gang(view, restart) or restart.retries(replica.exit_code))
-        # One whom we removed ourselves was not lost, and may be wanted again.
-        evicted = is_counted(view.status, replica)
-    return evicted and restart is Restart.NEVER and view.job.unit is RestartScope.REPLICA
-
-
-def _retried_as_gang(view: View, restart: Restart) -> bool:
-    """Whether a policy of Never speaks of the replica alone, while its gang starts anew."""
-    return restart is Restart.NEVER and view.job.unit is RestartScope.GANG
-
-
-def _survives(replica: Replica) -> bool:
-    return replica.is_alive and not replica.stopping and not replica.abandoned
-
-
-def _again_as_gang(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
-    before = None if view.progressed else view.status.retries.get(GANG)
-    retry = _retry(before, now, evicted=bool(view.losses.evictions))
-    # The room that the last attempt leaves is there for this one.
-    status = replace(next_attempt(view.job, view.status), retries={GANG: retry}, refusal=None)
-    return _announce(view, status, now)
-
-
-def _again_one_by_one(view: View, now: float) -> tuple[Status, tuple[Event, ...]]:
+        before = None if view.progressed else status.retries.get(GANG)
+        retry = _retry(before, now, evicted=bool(losses.evictions))
+        # A refusal of the last attempt is forgotten: the room that it leaves is there for this one.
+        return _announce(
+            view, replace(next_attempt(view.job, status), retries={GANG: retry}, refusal=None), now
+        )
     current = view.current()
     # What is restarted in place is left to its kubelet, which keeps the back-off.
-    unchanged = {name for name, one in current.items() if _survives(one)}
-    unchanged |= (lost_for_good(view) & current.keys()).union(view.status.done)
-    fallen = dict.fromkeys((*view.losses.crashes, *view.losses.evictions))
+    unchanged = {name for name, replica in current.items() if survives(replica)}
+    unchanged |= (lost_for_good(view) & current.keys()).union(status.done)
     retries = {
-        name: _retry(view.status.retries.get(name), now, evicted=name in view.losses.evictions)
-        for name in fallen
+        name: _retry(status.retries.get(name), now, evicted=name in losses.evictions)
+        for name in dict.fromkeys((*losses.crashes, *losses.evictions))
         if name not in unchanged
     }
-    status = replace(view.status, retries={**view.status.retries, **retries})
+    status = replace(status, retries={**status.retries, **retries})
     return _announce(view, status, now) if retries else (status, ())
 
 
+def _is_final(view: View, wanted: ReplicaId, replica: Replica | None) -> bool:
+    """Whether a replica that is wanted has failed, or was evicted, and is not replaced."""
+    # Two policies answer that, and which of them depends on how the replica was lost. A crash is judged by
+    # the restart policy of its role, exit code included; but in a gang a policy of Never speaks of the
+    # replica alone, while the gang as a whole is restarted against its own budget, so there it is not
+    # final. An eviction is not the program's fault: it is final only where a replica alone must never be
+    # restarted.
+    #
+    # An eviction is known in one of two ways. Either the replica is gone, and then only the losses of this
+    # very observation name it: its sighting is dropped with it. Or its failed pod is still there, as it may
+    # be for many observations after the loss was counted; then the status must be asked, since `losses`
+    # holds only what is new. To ask `losses` there would replace the replica one step after it was given
+    # up. And a pod that failed while we removed it ourselves was never counted: it is not lost, and may be
+    # wanted again.
+    role = view.job.role(wanted.role)
+    restart = role.restart if role else Restart.NEVER
+    is_gang = view.job.unit is RestartScope.GANG
+    evicted = wanted.name in view.losses.evictions
+    if replica is not None and replica.phase is ReplicaPhase.FAILED:
+        if not is_evicted(replica):
+            return not (restart.retries(replica.exit_code) or (restart is Restart.NEVER and is_gang))
+        evicted = is_counted(view.status, replica)
+    return evicted and restart is Restart.NEVER and not is_gang
+
+
 def _retry(before: Retry | None, now: float, *, evicted: bool) -> Retry:
-    """An eviction is tried again at once, a crash after a while; a long healthy run sets that back."""
+    """An eviction is retried at once, a crash after a back-off, which a long healthy run resets."""
     failures = before.failures if before is not None else 0
     if evicted:
         return Retry(failures, now)
@@ -117,8 +116,8 @@ def _retry(before: Retry | None, now: float, *, evicted: bool) -> Retry:
 
 
 def _announce(view: View, status: Status, now: float) -> tuple[Status, tuple[Event, ...]]:
-    fallen = {*view.losses.crashes, *view.losses.evictions}
-    roles = {member.role for member in view.wanted if member.name in fallen}
+    lost = {*view.losses.crashes, *view.losses.evictions}
+    roles = {replica.role for replica in view.wanted if replica.name in lost}
     types = ", ".join(role.type for role in view.job.roles if role.name in roles)
     message = f"job {view.job.name} is restarting because {types} replica(s) failed."
     status = conditions.add(status, view.job, ConditionType.RESTARTING, message, now)

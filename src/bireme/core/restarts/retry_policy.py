@@ -1,8 +1,8 @@
-"""How far a gang got, whom its last crash is blamed on, and whether another attempt would help.
+"""Decides from how far a gang got, and from the crash that ended it, whether another attempt would help.
 
-What a rank tells of its end comes with its replica. An attempt that got further than every one before it
-has earned its budget anew; one that fell just as the last one did, and got no further, has shown that trying
-again is in vain. Where nobody tells of steps, an attempt that ran for long has got somewhere. Only gangs are
+What a rank reports of its end comes with its replica. An attempt that got further than every one before it
+has earned its budget anew; one that failed just as the last one did, and got no further, has shown that a
+retry is in vain. Where no rank reports steps, an attempt that ran for long counts as progress. Only gangs are
 judged so: elsewhere the restart policy of each role is the user's own.
 """
 
@@ -18,13 +18,13 @@ from bireme.model.replicas import Loss, Observation, Replica, ReplicaPhase, Told
 from bireme.model.status import Blame, ConditionType, Status
 
 GANG = ""
-"""Under this key the status keeps the retries of the gang as a whole."""
+"""The key under which a status keeps the retries of the gang as a whole."""
 LONGEST_ERROR = 300
 """Characters of an error that a status keeps."""
 
 
 _KILLED = frozenset(128 + number for number in (4, 7, 8, 9, 11))
-"""Exit codes of SIGILL, SIGBUS, SIGFPE, SIGKILL and SIGSEGV: nobody is ended so because a peer is gone.
+"""Exit codes of SIGILL, SIGBUS, SIGFPE, SIGKILL and SIGSEGV: no rank ends so because a peer is gone.
 
 With SIGABRT and SIGTERM libraries end the survivors of a loss.
 """
@@ -36,18 +36,18 @@ _REPEATED = "because it failed twice in the same way without getting further"
 def note(
     job: Job, before: Status, counted: Status, observation: Observation, losses: Losses, now: float
 ) -> Status:
-    """The status with what the new losses tell: how far the attempt got, and who is to blame."""
+    """The status with what the new losses tell: how far the attempt got, and which replica is to blame."""
     if not losses:
         return counted
-    current = [one for one in observation.replicas if one.attempt == before.attempt]
+    current = [replica for replica in observation.replicas if replica.attempt == before.attempt]
     if job.unit is not RestartScope.GANG:
         return replace(counted, blame=_blame(current, losses) or counted.blame)
-    # Beside an eviction, crashes are its echo, and tell nothing of the script.
+    # Beside an eviction, crashes are its consequence, and tell nothing of the script.
     blame = counted.blame if losses.evictions else _blame(current, losses) or counted.blame
     counted = aged(replace(counted, blame=blame), now)
     known = before.progress
-    step = max((one.told.step for one in current), default=-1)
-    saved = max((one.told.saved for one in current), default=-1)
+    step = max((replica.told.step for replica in current), default=-1)
+    saved = max((replica.told.saved for replica in current), default=-1)
     if step <= known.step and saved <= known.saved:
         return counted
     reached = replace(
@@ -61,8 +61,9 @@ def note(
 
 
 def aged(status: Status, now: float) -> Status:
-    """The status that remembers, when its attempt ends, whether everybody of it ran for long."""
-    if not _has_lasted(status, now) or status.progress.lasted:
+    """The status that remembers, when its attempt ends, whether all of its replicas ran for long."""
+    running = status.condition(ConditionType.RUNNING)
+    if running is None or not running.status or now - running.changed < backoff.RESET:
         return status
     return replace(status, progress=replace(status.progress, lasted=True))
 
@@ -74,24 +75,29 @@ def is_new(before: Status, after: Status) -> bool:
 
 
 def in_vain(job: Job, before: Status, after: Status, observation: Observation, now: float) -> str | None:
-    """Why no further attempt is made although the budget would allow it, in a sentence; None if one is."""
+    """A sentence on why no other attempt is made although the budget would allow it; None if one is."""
     blame = after.blame
     if job.unit is not RestartScope.GANG or blame is None or after.crashes == before.crashes:
         return None
-    current = [one for one in observation.replicas if one.attempt == before.attempt]
-    guilty = next((one for one in current if one.name == blame.replica), None)
+    current = [replica for replica in observation.replicas if replica.attempt == before.attempt]
+    guilty = next((replica for replica in current if replica.name == blame.replica), None)
     if guilty is None:
         return None
-    who = f"{blame.replica}: {blame.error}"
+    what = f"{blame.replica}: {blame.error}"
     if permanent_errors.is_unchanging(guilty.told) and not _has_begun(after, current, guilty):
-        return f"Job {job.name} has failed {_UNCHANGING}: {who}"
-    if _repeats(before, after, now) and not _is_doubtful(job, guilty, current):
-        return f"Job {job.name} has failed {_REPEATED}: {who}"
-    return None
+        return f"Job {job.name} has failed {_UNCHANGING}: {what}"
+    if not _repeats(before, after, now):
+        return None
+    # It may be a consequence: of the death of a replica that could not report why, or of something that a
+    # replica that takes no part in the steps cannot know of.
+    is_silent = any(replica.phase is ReplicaPhase.FAILED and not replica.told.type for replica in current)
+    if is_silent or (guilty.role in kinds.of(job).helpers and not _knows_steps(guilty.told)):
+        return None
+    return f"Job {job.name} has failed {_REPEATED}: {what}"
 
 
 def why_no_more(job: Job, status: Status) -> str:
-    """Why a job that failed was not tried again although it might have been, in a clause."""
+    """A clause on why a job that failed was not retried although its budget allowed it."""
     failed = status.condition(ConditionType.FAILED)
     said = failed.message.removeprefix(f"Job {job.name} has failed ") if failed and failed.status else ""
     if said.startswith(_UNCHANGING):
@@ -104,33 +110,21 @@ def _repeats(before: Status, after: Status, now: float) -> bool:
     if last is None or this is None or not this.signature or is_new(before, after):
         return False
     retry = before.retries.get(GANG)
-    # Where nobody tells of steps, a long time without a failure is progress enough.
+    # Where no rank reports steps, a long time without a failure is progress enough.
     is_long = retry is not None and now - retry.not_before >= backoff.RESET
     return last.signature == this.signature and last.attempt != this.attempt and not is_long
-
-
-def _is_doubtful(job: Job, guilty: Replica, current: list[Replica]) -> bool:
-    """Whether another's death may be the cause, or no replica that fell can know how far the attempt got."""
-    if guilty.role in kinds.of(job).helpers and not _knows_steps(guilty.told):
-        return True
-    return any(one.phase is ReplicaPhase.FAILED and not one.told.type for one in current)
 
 
 def _has_begun(status: Status, current: list[Replica], guilty: Replica) -> bool:
     """Whether this attempt or an earlier one came to its first step, or ran for so long that it must have.
 
-    A checkpoint that does not fit is found by the attempt after one that trained: there this one counts.
+    A checkpoint that does not fit is found by the attempt after one that trained: there only this one counts.
     """
     reached = status.progress
     earlier = reached.lasted or reached.step >= 0 or reached.saved >= 0
     if earlier and not permanent_errors.is_complaint(guilty.told):
         return True
-    return any(_knows_steps(one.told) for one in current)
-
-
-def _has_lasted(status: Status, now: float) -> bool:
-    running = status.condition(ConditionType.RUNNING)
-    return running is not None and running.status and now - running.changed >= backoff.RESET
+    return any(_knows_steps(replica.told) for replica in current)
 
 
 def _knows_steps(told: Told) -> bool:
@@ -138,29 +132,30 @@ def _knows_steps(told: Told) -> bool:
 
 
 def _blame(current: list[Replica], losses: Losses) -> Blame | None:
-    fallen = [
-        one
-        for one in current
-        if one.name in losses.crashes and (one.phase is not ReplicaPhase.FAILED or one.loss is Loss.CRASH)
+    crashed = [
+        replica
+        for replica in current
+        if replica.name in losses.crashes
+        and (replica.phase is not ReplicaPhase.FAILED or replica.loss is Loss.CRASH)
     ]
-    if not fallen:
+    if not crashed:
         return None
-    one = min(fallen, key=_guilt)
+    guilty = min(crashed, key=_guilt)
     return Blame(
-        replica=one.name,
-        role=one.role,
-        index=one.index,
-        attempt=one.attempt,
-        exit_code=one.exit_code,
-        reason=one.reason,
-        message=printable(one.message)[:LONGEST_ERROR],
-        error=printable(one.told.line)[:LONGEST_ERROR],
-        signature="" if _is_killed(one) else permanent_errors.signature(one.told),
+        replica=guilty.name,
+        role=guilty.role,
+        index=guilty.index,
+        attempt=guilty.attempt,
+        exit_code=guilty.exit_code,
+        reason=guilty.reason,
+        message=printable(guilty.message)[:LONGEST_ERROR],
+        error=printable(guilty.told.line)[:LONGEST_ERROR],
+        signature="" if _is_killed(guilty) else permanent_errors.signature(guilty.told),
     )
 
 
 def _guilt(replica: Replica) -> tuple[int, float]:
-    """A kill first, then an error of its own, then a death without a word, then what a lost peer brings."""
+    """Orders crashes by cause: a kill, an error of its own, an end without a report, a lost peer's effect."""
     told = replica.told
     if _is_killed(replica):
         return 0, told.time
@@ -170,7 +165,7 @@ def _guilt(replica: Replica) -> tuple[int, float]:
 
 
 def _is_killed(replica: Replica) -> bool:
-    """Whether it was ended from outside, or by a fault of its own, before it could say why."""
+    """Whether it was ended from outside, or by a fault of its own, before it could report why."""
     if replica.reason == _OUT_OF_MEMORY:
         return True
     return replica.exit_code in _KILLED and not replica.told.type
