@@ -12,7 +12,7 @@ from bireme.backends.kubernetes.submit.job_client import EventObject
 from bireme.model.replicas import ReplicaPhase
 from bireme.model.status import Phase
 from bireme.sdk.cluster import cluster_views
-from bireme.sdk.cluster.cluster_views import Seen
+from bireme.sdk.cluster.cluster_views import JobSnapshot
 from bireme.sdk.views import Finding
 from tests.sdk.clusterobjects import EPOCH, at, condition, ended, failed, job, pod
 
@@ -21,7 +21,7 @@ RUNNING = {"conditions": [condition("Created", 0), condition("Running", 2)], "st
 READY = [{"type": "Ready", "status": "True"}]
 
 
-def _seen(one: JobObject, *pods: Pod) -> Seen:
+def _seen(one: JobObject, *pods: Pod) -> JobSnapshot:
     return cluster_views.seen("mnist", "dev", one, pods, NOW)
 
 

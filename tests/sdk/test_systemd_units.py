@@ -11,7 +11,7 @@ import pytest
 
 from bireme import errors
 from bireme.sdk.local import systemd_units
-from bireme.sdk.local.systemd_units import Plan
+from bireme.sdk.local.systemd_units import UnitPlan
 from tests.cli.commands import Cli
 
 needs_systemd = pytest.mark.skipif(
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> UnitPlan:
     return systemd_units.plan(tmp_path / "home", {"HOME": str(tmp_path)})
 
 
@@ -45,7 +45,7 @@ def test_each_home_has_a_unit_of_its_own(tmp_path: Path) -> None:
     assert elsewhere.path.parent == Path("/etc/me/systemd/user")
 
 
-def test_it_is_installed_and_removed(plan: Plan, root: Path) -> None:
+def test_it_is_installed_and_removed(plan: UnitPlan, root: Path) -> None:
     made = systemd_units.install(plan, root)
     again = systemd_units.install(plan, root)
     (root / "var/lib/systemd/linger").mkdir(parents=True)
@@ -60,7 +60,7 @@ def test_it_is_installed_and_removed(plan: Plan, root: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["other", "edited", "link"])
-def test_a_unit_that_bireme_did_not_write_so_is_left_alone(plan: Plan, root: Path, what: str) -> None:
+def test_a_unit_that_bireme_did_not_write_so_is_left_alone(plan: UnitPlan, root: Path, what: str) -> None:
     systemd_units.install(plan, root)
     if what == "link":
         plan.path.unlink()
@@ -79,7 +79,7 @@ def test_a_unit_that_bireme_did_not_write_so_is_left_alone(plan: Plan, root: Pat
     assert plan.wanted.is_symlink()
 
 
-def test_without_systemd_nothing_is_written_and_cron_is_named(plan: Plan, tmp_path: Path) -> None:
+def test_without_systemd_nothing_is_written_and_cron_is_named(plan: UnitPlan, tmp_path: Path) -> None:
     with pytest.raises(errors.BadInput) as caught:
         systemd_units.install(plan, tmp_path / "bare")
 
@@ -106,7 +106,7 @@ def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path, root: Path, name: s
     assert plan.name not in done.stderr, done.stderr
 
 
-def test_its_command_is_one_that_the_command_line_takes(tmp_path: Path, plan: Plan) -> None:
+def test_its_command_is_one_that_the_command_line_takes(tmp_path: Path, plan: UnitPlan) -> None:
     words = next(line for line in systemd_units.text(plan).splitlines() if line.startswith("ExecStart="))
 
     done = subprocess.run(

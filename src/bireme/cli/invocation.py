@@ -15,7 +15,7 @@ from bireme.cli.backend_options import as_json as as_json
 from bireme.cli.render import text
 from bireme.cli.terminal import columns, this_terminal
 from bireme.model.status import Phase
-from bireme.sdk.backends import Backend
+from bireme.sdk.backends import BackendName
 from bireme.sdk.client import Client
 
 
@@ -94,7 +94,7 @@ def own_meant(client: Client, names: tuple[str, ...], default: Default, verb: st
     if found is not None:
         say(f"newest {default.words}: {found.id}")
         return (found.key,)
-    is_asked = client.places.backend is Backend.KUBERNETES
+    is_asked = client.places.backend is BackendName.KUBERNETES
     theirs = client.places.newest(default.is_wanted) if is_asked else None
     if theirs is None:
         raise _nobody(default)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bireme import errors
 from bireme.cli import option_values, terminal
 from bireme.cli.invocation import opened, print_json, say
-from bireme.sdk.backends import Backend
+from bireme.sdk.backends import BackendName
 from bireme.sdk.client import Client, JobHandle
 from bireme.sdk.submissions import RunOptions, Script, SubmissionBatch
 from bireme.sdk.views import JobViews
@@ -45,7 +45,7 @@ def start(asked: Asked) -> None:
     """Submits the script or the manifests, and follows them to the end unless it is told to detach."""
     client = opened()
     here = terminal.this_terminal()
-    is_here = client.places.backend is Backend.LOCAL
+    is_here = client.places.backend is BackendName.LOCAL
     alone = not asked.files and (asked.workers or 1) == 1
     reads = is_here and alone and not asked.detach
     at_terminal = reads and here.stdin
@@ -64,7 +64,8 @@ def start(asked: Asked) -> None:
         terminal=terminal.terminal_name() if at_terminal else "",
         continues=asked.continues or "",
     )
-    batch = _prepared(client, asked, options)
+    prepare = _prepared_manifests if asked.files else _prepared_script
+    batch = prepare(client, asked, options)
     for warning in batch.warnings if is_here else batch.warnings_in_a_cluster:
         say(f"warning: {warning}")
     handles = client.start(batch)
@@ -84,9 +85,33 @@ def start(asked: Asked) -> None:
     sys.exit(status)
 
 
-def _prepared(client: Client, asked: Asked, options: RunOptions) -> SubmissionBatch:
-    if not asked.files:
-        return client.prepare_script(_script(asked), options)
+def _prepared_script(client: Client, asked: Asked, options: RunOptions) -> SubmissionBatch:
+    if asked.script is None:
+        raise errors.BadInput(
+            "there is nothing to run", hint="bireme run train.py --workers 2, or bireme run -f job.yaml"
+        )
+    if asked.script.endswith((".yaml", ".yml", ".json")) and not asked.is_module:
+        raise errors.BadInput(f"{asked.script} is a manifest", hint=f"bireme run -f {asked.script}")
+    if asked.command is not None:
+        raise errors.BadInput(
+            "--command stands for a manifest's entrypoint, and a script needs none",
+            hint=f"bireme run {asked.script}",
+        )
+    script = Script(
+        path=asked.script,
+        args=asked.args,
+        is_module=asked.is_module,
+        name=asked.name or "",
+        workers=1 if asked.workers is None else asked.workers,
+        gpu=asked.gpu or 0,
+        cpu=asked.cpu or "",
+        memory=asked.memory or "",
+        retries=Script(path="").retries if asked.retries is None else asked.retries,
+    )
+    return client.prepare_script(script, options)
+
+
+def _prepared_manifests(client: Client, asked: Asked, options: RunOptions) -> SubmissionBatch:
     if asked.script is not None:
         raise errors.BadInput(
             f"both a manifest and {asked.script} are given", hint="give a script, or a manifest with -f"
@@ -100,31 +125,6 @@ def _prepared(client: Client, asked: Asked, options: RunOptions) -> SubmissionBa
     if asked.is_module:
         raise errors.BadInput("--module is for a script", hint="bireme run -m package.train")
     return client.prepare(asked.files, options, asked.name or "", lambda size: sys.stdin.buffer.read(size))
-
-
-def _script(asked: Asked) -> Script:
-    if asked.script is None:
-        raise errors.BadInput(
-            "there is nothing to run", hint="bireme run train.py --workers 2, or bireme run -f job.yaml"
-        )
-    if asked.script.endswith((".yaml", ".yml", ".json")) and not asked.is_module:
-        raise errors.BadInput(f"{asked.script} is a manifest", hint=f"bireme run -f {asked.script}")
-    if asked.command is not None:
-        raise errors.BadInput(
-            "--command stands for a manifest's entrypoint, and a script needs none",
-            hint=f"bireme run {asked.script}",
-        )
-    return Script(
-        path=asked.script,
-        args=asked.args,
-        is_module=asked.is_module,
-        name=asked.name or "",
-        workers=1 if asked.workers is None else asked.workers,
-        gpu=asked.gpu or 0,
-        cpu=asked.cpu or "",
-        memory=asked.memory or "",
-        retries=Script(path="").retries if asked.retries is None else asked.retries,
-    )
 
 
 def _leave(handles: tuple[JobHandle, ...], asked: Asked) -> None:

@@ -12,7 +12,7 @@ _MARGIN = 3
 """Columns that stay free: the terminal writes `^C` after the line, and what wraps is not erased."""
 
 
-class Sink(Protocol):
+class TextOutput(Protocol):
     """What text is written to."""
 
     def write(self, text: str, /) -> object: ...
@@ -24,8 +24,8 @@ class Screen:
 
     def __init__(
         self,
-        out: Sink,
-        err: Sink,
+        out: TextOutput,
+        err: TextOutput,
         *,
         live: bool,
         shared: bool,

@@ -30,12 +30,18 @@ def belongs_elsewhere(option: str, args: Sequence[str], ours: Mapping[str, bool]
     script = next((word for word in left if word.endswith(ENDINGS)), "")
     hints: list[str] = []
     if near:
-        hints.append(f"did you mean {near}? {_corrected(word, near, args, ours)}")
+        at = args.index("--") if "--" in args else len(args)
+        meant = [near + arg[len(word) :] if arg.partition("=")[0] == word else arg for arg in args[:at]]
+        own, its = split([*meant, *args[at:]], ours)
+        command = shlex.join(["bireme", "run", *own, *(["--", *its] if its else ())])
+        hints.append(f"did you mean {near}? {command}")
     elif not script:
         hints.append("`bireme run --help` lists its options")
     if script:
-        own = shlex.join(["bireme", "run", *left, "--", *right])
-        hints.append(f"an option of {script} itself comes after --: {own}" if near else f"write: {own}")
+        command = shlex.join(["bireme", "run", *left, "--", *right])
+        hints.append(
+            f"an option of {script} itself comes after --: {command}" if near else f"write: {command}"
+        )
     after = "" if near or not script else f"; an option of {script} comes after --"
     return errors.BadInput(f"bireme run has no option {word}{after}", hint="\n".join(hints))
 
@@ -82,13 +88,6 @@ def _nearest(word: str, ours: Mapping[str, bool]) -> str:
     import difflib  # here, because it is hardly ever needed
 
     return next(iter(difflib.get_close_matches(word, ours, n=1, cutoff=0.8)), "")
-
-
-def _corrected(word: str, near: str, args: Sequence[str], ours: Mapping[str, bool]) -> str:
-    at = args.index("--") if "--" in args else len(args)
-    meant = [near + one[len(word) :] if one.partition("=")[0] == word else one for one in args[:at]]
-    left, right = split([*meant, *args[at:]], ours)
-    return shlex.join(["bireme", "run", *left, *(["--", *right] if right else ())])
 
 
 def supplemented(

@@ -36,7 +36,7 @@ QUIET = 5.0
 """Seconds without a line after which looks become seldom; nobody sees the difference, and it costs half."""
 
 
-class Backend(StrEnum):
+class BackendName(StrEnum):
     """Where replicas run, in the words of `--on`."""
 
     LOCAL = "local"
@@ -114,7 +114,7 @@ class Pace:
         return LATER if now - self._newest < QUIET else SELDOM
 
 
-class Found(Protocol):
+class FoundJob(Protocol):
     """One job in its place, and what can be done with it."""
 
     @property
@@ -154,7 +154,7 @@ class Found(Protocol):
 class Started(Struct, frozen=True):
     """A job that was just started."""
 
-    found: Found
+    found: FoundJob
     notes: tuple[str, ...] = ()
 
 
@@ -162,7 +162,7 @@ class JobBackend(Protocol):
     """Where jobs are."""
 
     @property
-    def backend(self) -> Backend: ...
+    def backend(self) -> BackendName: ...
     def start(self, batch: SubmissionBatch) -> tuple[Started, ...]:
         """Starts every job of a batch or, if one cannot run there, none."""
 
@@ -170,14 +170,14 @@ class JobBackend(Protocol):
         """Says what stands in the way of running the jobs there; starts nothing."""
 
     def jobs(self, all: bool) -> tuple[JobSummary, ...]: ...
-    def find(self, name: str) -> Found:
+    def find(self, name: str) -> FoundJob:
         """The job that a name means; raises BadInput if there is none."""
 
 
-def backend_of(written: str, source: str) -> Backend:
+def backend_of(written: str, source: str) -> BackendName:
     """What `--on` or BIREME_ON says."""
     try:
-        return Backend(written)
+        return BackendName(written)
     except ValueError:
-        known = " or ".join(str(one) for one in Backend)
+        known = " or ".join(str(one) for one in BackendName)
         raise errors.BadInput(f"{source} {written!r} is no backend", hint=f"it is {known}") from None

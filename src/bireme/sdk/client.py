@@ -19,7 +19,7 @@ from bireme.model.status import Phase
 from bireme.runs.home import home as home_of
 from bireme.runs.logs.log_reader import LogLine, LogSelection
 from bireme.sdk import settings, submissions
-from bireme.sdk.backends import Backend, Following, Found, Pace, Where
+from bireme.sdk.backends import BackendName, Following, FoundJob, Pace, Where
 from bireme.sdk.lookup import Places
 from bireme.sdk.submissions import Invocation, RunOptions, Script, SubmissionBatch
 from bireme.sdk.views import CheckView, JobSummary, JobView, RankStack
@@ -38,7 +38,7 @@ Since = float | datetime | timedelta | None
 class JobHandle:
     """A job that was started or found; it is only a name, and may be dropped at any time."""
 
-    def __init__(self, found: Found, notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, found: FoundJob, notes: tuple[str, ...] = ()) -> None:
         self.id = found.id
         self.key = found.key
         """Names this very job, even when it is run again."""
@@ -233,7 +233,7 @@ class Client:
 
     def start(self, batch: SubmissionBatch) -> tuple[JobHandle, ...]:
         """Starts every job of a batch or, if one cannot run there, none."""
-        is_here = self.places.backend is Backend.LOCAL
+        is_here = self.places.backend is BackendName.LOCAL
         # Read before: a mistake in the settings is no reason to start a job and then complain.
         limits = settings.limits(self.home, self._environ) if is_here else Limits()
         started = tuple(JobHandle(one.found, one.notes) for one in self.places.chosen().start(batch))

@@ -156,7 +156,13 @@ def restart_news(before: Sequence[InPlaceRestart], now: Sequence[InPlaceRestart]
     fresh = [restart for restart in now if restart.restarts > known.get(restart.label, 0)]
     if len(fresh) > _MOST_RESTARTS:
         return [f"{len(fresh)} replicas are restarted: {fresh[0].label} and others ({_how(fresh[0])})"]
-    return [f"{restart.label} is restarted: {_how(restart)}{_time(restart.restarts)}" for restart in fresh]
+    lines = []
+    for restart in fresh:
+        count = restart.restarts
+        end = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+        times = f" ({count}{end} time)" if count > 1 else ""
+        lines.append(f"{restart.label} is restarted: {_how(restart)}{times}")
+    return lines
 
 
 def _together(job: Job) -> Resources:
@@ -249,10 +255,3 @@ def _how(restart: InPlaceRestart) -> str:
     number = restart.exit_code - 128
     named = f" ({signal.Signals(number).name})" if number in _SIGNALS else ""
     return f"exit code {restart.exit_code}{named}"
-
-
-def _time(number: int) -> str:
-    if number == 1:
-        return ""
-    end = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f" ({number}{end} time)"

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from bireme import errors
 from bireme.model.status import Phase
-from bireme.sdk.backends import VARIABLE, Backend, Found, JobBackend, Where, backend_of
+from bireme.sdk.backends import VARIABLE, BackendName, FoundJob, JobBackend, Where, backend_of
 from bireme.sdk.cluster.clusters import Book, Known
 from bireme.sdk.local.local_backend import LocalPlace
 from bireme.sdk.views import JobSummary
@@ -41,17 +41,17 @@ class Places:
         self._book = Book(home)
         self._opened: dict[Known | None, ClusterPlace] = {}
         usual = environ.get(VARIABLE, "")
-        self._usual = backend_of(usual, VARIABLE) if usual else Backend.LOCAL
+        self._usual = backend_of(usual, VARIABLE) if usual else BackendName.LOCAL
         self._on = self._asked(where)
 
     @property
-    def backend(self) -> Backend:
+    def backend(self) -> BackendName:
         """Where jobs are started."""
         return self._on or self._usual
 
     def chosen(self) -> JobBackend:
         """The place in which jobs are started."""
-        return self.cluster() if self.backend is Backend.KUBERNETES else self.local
+        return self.cluster() if self.backend is BackendName.KUBERNETES else self.local
 
     def cluster(self) -> ClusterPlace:
         """The cluster that is named, or the one that kubectl would use."""
@@ -60,9 +60,9 @@ class Places:
     def jobs(self, all: bool) -> tuple[JobSummary, ...]:
         """The jobs of every place that is to be looked at, the newest first."""
         self.unreached = ()
-        if self._on is Backend.LOCAL:
+        if self._on is BackendName.LOCAL:
             return self.local.jobs(all)
-        if self._on is Backend.KUBERNETES:
+        if self._on is BackendName.KUBERNETES:
             return _named(self.cluster().jobs(all))
         here = self.local.jobs(all)
         clusters = self._clusters()
@@ -90,7 +90,7 @@ class Places:
         here = [one.id for one in self.local.jobs(all=True)]
         return tuple(dict.fromkeys([*here, *(name for one in self._book.read() for name in one.names)]))
 
-    def find(self, name: str) -> Found:
+    def find(self, name: str) -> FoundJob:
         """The job of this name, else the only one whose name begins so.
 
         `kind/name` is a job of a cluster, `name#2` a run of this machine.
@@ -103,11 +103,11 @@ class Places:
                 raise
         return self.exact(full)
 
-    def exact(self, name: str) -> Found:
+    def exact(self, name: str) -> FoundJob:
         """The job of this very name."""
-        if self._on is Backend.LOCAL or "#" in name:
+        if self._on is BackendName.LOCAL or "#" in name:
             return self.local.find(name)
-        if self._on is Backend.KUBERNETES:
+        if self._on is BackendName.KUBERNETES:
             return self.cluster().find(name)
         remembered = next((one for one in self._book.read() if name in one.names), None)
         if "/" not in name and self.local.has(name):
@@ -119,7 +119,7 @@ class Places:
             )
         return self._in_clusters(name, remembered)
 
-    def named(self, name: str) -> Found:
+    def named(self, name: str) -> FoundJob:
         """The job of this very name; the error says which ones begin so."""
         try:
             return self.exact(name)
@@ -133,7 +133,7 @@ class Places:
                 hint="write the name in full",
             ) from error
 
-    def newest(self, wanted: Callable[[Phase], bool]) -> Found | None:
+    def newest(self, wanted: Callable[[Phase], bool]) -> FoundJob | None:
         """The job that was started last, of those in such a phase; the user's own come first."""
         if self._is_local:
             return self.local.newest(wanted)
@@ -141,7 +141,7 @@ class Places:
         mine = [one for one in found if self._is_own(one)]
         return self.exact((mine or found)[0].key) if found else None
 
-    def newest_own(self, wanted: Callable[[Phase], bool]) -> Found | None:
+    def newest_own(self, wanted: Callable[[Phase], bool]) -> FoundJob | None:
         """The job that this user started last, of those in such a phase; None if there is none."""
         if self._is_local:
             return self.local.newest(wanted)
@@ -151,14 +151,14 @@ class Places:
     @property
     def _is_local(self) -> bool:
         """Whether this machine alone is looked at."""
-        return self._on is Backend.LOCAL or (self._on is None and not self._clusters())
+        return self._on is BackendName.LOCAL or (self._on is None and not self._clusters())
 
     def _wanted(self, wanted: Callable[[Phase], bool]) -> list[JobSummary]:
         return [one for one in self.jobs(all=True) if wanted(one.phase) and one.is_here]
 
     def _is_own(self, one: JobSummary) -> bool:
         """Whether a job was started from this home: a namespace may be shared."""
-        return one.backend == Backend.LOCAL or any(
+        return one.backend == BackendName.LOCAL or any(
             (known.context, known.namespace) == (one.context, one.namespace) and one.name in known.names
             for known in self._book.read()
         )
@@ -176,32 +176,28 @@ class Places:
         return f"{found[0]}{mark}{number}"
 
     def _beginning(self, begin: str) -> list[str]:
-        """The names that begin so."""
+        """The names that begin so, those of this machine first, the newest first."""
         if not begin or "/" in begin:
             return []
-        return [one for one in self._candidates() if one.startswith(begin)]
-
-    def _candidates(self) -> tuple[str, ...]:
-        """The names of all jobs that could be meant, those of this machine first, the newest first."""
-        here = () if self._on is Backend.KUBERNETES else self.local.names()
+        here = () if self._on is BackendName.KUBERNETES else self.local.names()
         there: list[str] = []
-        if self.backend is Backend.KUBERNETES:
+        if self.backend is BackendName.KUBERNETES:
             with suppress(errors.BiremeError):  # why it does not answer was said already
                 there += self.cluster().names(PATIENCE)
         if self._on is None:
-            there += [name for one in self._book.read() for name in one.names]
-        return tuple(dict.fromkeys([*here, *there]))
+            there += [name for known in self._book.read() for name in known.names]
+        return [name for name in dict.fromkeys([*here, *there]) if name.startswith(begin)]
 
-    def _asked(self, where: Where) -> Backend | None:
+    def _asked(self, where: Where) -> BackendName | None:
         if where.on:
             on = backend_of(where.on, "--on")
-            if on is Backend.LOCAL and where.names_a_cluster:
+            if on is BackendName.LOCAL and where.names_a_cluster:
                 raise errors.BadInput(
                     "a context and a namespace are of a cluster, and --on local is given",
                     hint="leave them out, or say --on kubernetes",
                 )
             return on
-        return Backend.KUBERNETES if where.names_a_cluster else None
+        return BackendName.KUBERNETES if where.names_a_cluster else None
 
     def _clusters(self) -> list[Known | None]:
         """The clusters that nobody named and that are looked at nevertheless; None is the usual one."""
@@ -209,12 +205,12 @@ class Places:
             if one.is_lost:
                 self._book.drop(one)
         known: list[Known | None] = list(self._book.read())
-        if self._usual is not Backend.KUBERNETES:
+        if self._usual is not BackendName.KUBERNETES:
             return known
         usual = self.cluster().known
         return [None, *(one for one in known if one is not None and not one.is_same(usual))]
 
-    def _in_clusters(self, name: str, remembered: Known | None) -> Found:
+    def _in_clusters(self, name: str, remembered: Known | None) -> FoundJob:
         places = [remembered] if remembered is not None else self._clusters()
         if not places:
             return self.local.find(name)
@@ -277,11 +273,11 @@ def _some(names: list[str]) -> str:
 
 def _named(jobs: tuple[JobSummary, ...]) -> tuple[JobSummary, ...]:
     """Gives jobs of one name ids that tell them apart."""
-    times = Counter(one.name for one in jobs if one.backend == Backend.KUBERNETES)
-    here = {one.name for one in jobs if one.backend == Backend.LOCAL}
+    times = Counter(one.name for one in jobs if one.backend == BackendName.KUBERNETES)
+    here = {one.name for one in jobs if one.backend == BackendName.LOCAL}
     return tuple(
         replace(one, id=f"{one.kind.lower()}/{one.name}")
-        if one.backend == Backend.KUBERNETES and (times[one.name] > 1 or one.name in here)
+        if one.backend == BackendName.KUBERNETES and (times[one.name] > 1 or one.name in here)
         else one
         for one in jobs
     )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from bireme import errors, kinds
 from bireme.kinds.contract import MOST_REPLICAS, WORKER
-from bireme.model.job import Job, Role
+from bireme.model.job import Job
 from bireme.model.status import Phase
 from bireme.sdk import rank_names
 
@@ -51,19 +51,17 @@ def _with_ranks(id: str, job: Job, counts: Mapping[str, int]) -> Job:
 
 
 def _with_replicas(id: str, job: Job, counts: Mapping[str, int]) -> Job:
-    named = {_role(id, job, name).name: count for name, count in counts.items()}
+    named: dict[str, int] = {}
+    for name, count in counts.items():
+        role = job.role(name)
+        if role is None and name == ALL:
+            role = job.role(WORKER) or (job.roles[0] if len(job.roles) == 1 else None)
+        if role is None:
+            known = ", ".join(role.name for role in job.roles)
+            raise errors.BadInput(f"{id} has no role {name}", hint=f"its roles are {known}")
+        named[role.name] = count
     for name, count in named.items():
         if count < 0:
             raise errors.BadInput(f"a role has at least 0 replicas, got {name}={count}")
-    changed = (replace(one, replicas=named.get(one.name, one.replicas)) for one in job.roles)
+    changed = (replace(role, replicas=named.get(role.name, role.replicas)) for role in job.roles)
     return replace(job, roles=tuple(changed))
-
-
-def _role(id: str, job: Job, name: str) -> Role:
-    found = job.role(name)
-    if found is None and name == ALL:
-        found = job.role(WORKER) or (job.roles[0] if len(job.roles) == 1 else None)
-    if found is None:
-        known = ", ".join(one.name for one in job.roles)
-        raise errors.BadInput(f"{id} has no role {name}", hint=f"its roles are {known}")
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -210,8 +211,12 @@ def _batch(reading: Reading, options: RunOptions, invocation: Invocation) -> Sub
         others = [one for one in reading.warnings if not one.is_slip]
         raise errors.BadManifest.of([replace(one, warning=False) for one in slips], warnings=others)
     options = _absolute(options, invocation.cwd)
-    jobs = tuple(_named(one) for one in reading.jobs)
-    _refuse_twins(jobs)
+    jobs = tuple(_named(job) for job in reading.jobs)
+    for name, count in Counter(job.job.name for job in jobs).items():
+        if count > 1:
+            raise errors.BadInput(
+                f"there are two jobs named {name}", hint="a run is known by its name: change one"
+            )
     references = ReferencedValues(
         _as_bytes(reading.references.config_maps), _as_bytes(reading.references.secrets)
     )
@@ -308,13 +313,3 @@ def _called(read_job: ReadJob, name: str) -> ReadJob:
         {**read_job.manifest, "metadata": metadata}, file=read_job.file, script=read_job.script
     )
     return replace(again.jobs[0], line=read_job.line, module=read_job.module)
-
-
-def _refuse_twins(jobs: Sequence[ReadJob]) -> None:
-    seen: set[str] = set()
-    for one in jobs:
-        if one.job.name in seen:
-            raise errors.BadInput(
-                f"there are two jobs named {one.job.name}", hint="a run is known by its name: change one"
-            )
-        seen.add(one.job.name)

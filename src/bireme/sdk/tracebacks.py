@@ -44,7 +44,11 @@ def threads(lines: Iterable[str]) -> tuple[Thread, ...]:
             found.append((line.strip(), []))
         elif found and (match := _FRAME.fullmatch(line)):
             found[-1][1].append(Frame(match["file"], match["line"], match["function"]))
-    return tuple(Thread(title, _without_us(frames)) for title, frames in found)
+    for _, frames in found:
+        # Without the frames by which Bireme started the script: they are the outermost ones.
+        while frames and frames[-1].is_ours:
+            frames.pop()
+    return tuple(Thread(title, tuple(frames)) for title, frames in found)
 
 
 def place(frames: Sequence[Frame]) -> str:
@@ -59,7 +63,13 @@ def place(frames: Sequence[Frame]) -> str:
 def crash(lines: Sequence[str]) -> tuple[str, ...]:
     """The part of what a rank printed that says where its last crash was; nothing if it did not crash."""
     begins = [number for number, line in enumerate(lines) if line.startswith(_FATAL)]
-    return tuple(line for line in lines[begins[-1] :] if not _is_of_us(line)) if begins else ()
+    if not begins:
+        return ()
+    return tuple(
+        line
+        for line in lines[begins[-1] :]
+        if (frame := _FRAME.fullmatch(line)) is None or not _OURS.search(frame["file"])
+    )
 
 
 def crash_place(lines: Sequence[str]) -> str:
@@ -67,15 +77,3 @@ def crash_place(lines: Sequence[str]) -> str:
     found = threads(crash(lines))
     current = next((one for one in found if one.title.startswith("Current")), None)
     return place(current.frames) if current is not None else ""
-
-
-def _is_of_us(line: str) -> bool:
-    match = _FRAME.fullmatch(line)
-    return match is not None and _OURS.search(match["file"]) is not None
-
-
-def _without_us(frames: list[Frame]) -> tuple[Frame, ...]:
-    """Without the frames by which Bireme started the script: they are the outermost ones."""
-    while frames and frames[-1].is_ours:
-        frames = frames[:-1]
-    return tuple(frames)

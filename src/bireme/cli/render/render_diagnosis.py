@@ -13,29 +13,26 @@ MOST_LINES = 40
 
 def lines(diagnosis: Diagnosis, kept: Sequence[str] = ()) -> list[str]:
     """The whole story, to be printed last; `kept` says what is left to continue from."""
-    told = [diagnosis.summary]
+    story = [diagnosis.summary]
     if diagnosis.finding is Finding.INDEPENDENT:
-        return told + indented(diagnosis.advice)
+        return story + indented(diagnosis.advice)
     if diagnosis.more:
-        told.append(f"Everything it printed: {diagnosis.more}")
-    told += [*kept, *indented(diagnosis.advice)]
+        story.append(f"Everything it printed: {diagnosis.more}")
+    story += [*kept, *indented(diagnosis.advice)]
     error = diagnosis.error
     if error is not None and error.traceback:
-        return [*told, "", *_shortened(error.traceback.rstrip("\n").splitlines())]
+        traceback = error.traceback.rstrip("\n").splitlines()
+        if len(traceback) > MOST_LINES:
+            head = MOST_LINES // 4
+            tail = MOST_LINES - head - 1
+            left_out = f"  ... ({len(traceback) - head - tail} lines left out)"
+            traceback = [*traceback[:head], left_out, *traceback[-tail:]]
+        return [*story, "", *traceback]
     if error is not None and error.tail:
-        return [*told, "", "Its last lines:", *indented(error.tail)]
-    return told
+        return [*story, "", "Its last lines:", *indented(error.tail)]
+    return story
 
 
 def sentence(diagnosis: Diagnosis) -> str:
     """The same in a line."""
     return diagnosis.summary
-
-
-def _shortened(traceback: list[str]) -> list[str]:
-    if len(traceback) <= MOST_LINES:
-        return traceback
-    head = MOST_LINES // 4
-    tail = MOST_LINES - head - 1
-    left_out = len(traceback) - head - tail
-    return [*traceback[:head], f"  ... ({left_out} lines left out)", *traceback[-tail:]]

@@ -23,6 +23,13 @@ def shown(view: MachineView) -> list[str]:
         python = f"{view.interpreter.path} ({view.interpreter.version or 'does not answer'})"
         versions = view.interpreter.frameworks.items()
         frameworks = ", ".join(f"{name} {version}" for name, version in versions) or "none"
+    reboots = "jobs are resumed at boot"
+    if not view.at_boot.systemd:
+        reboots = "the next bireme command resumes jobs"
+    elif not view.at_boot.unit:
+        reboots = "the next bireme command resumes jobs; at boot: bireme doctor --install-unit"
+    elif not view.at_boot.lingers:
+        reboots = "jobs are resumed when you log in; at boot: loginctl enable-linger"
     facts = [
         ("bireme", f"{view.bireme} on {view.host}"),
         ("cpu", show_cpu(view.cpu)),
@@ -33,7 +40,7 @@ def shown(view: MachineView) -> list[str]:
         ("MPI", view.mpi or "not installed"),
         ("python", python),
         ("frameworks", frameworks),
-        ("reboots", _reboots(view.at_boot)),
+        ("reboots", reboots),
         ("runs", f"{view.home} ({show_memory(view.home_free)} free)"),
     ]
     lines = [f"{name:<11} {value}" for name, value in facts]
@@ -60,29 +67,19 @@ def warm_line(found: Sequence[WarmView]) -> str:
         state = "" if warm.state is WarmState.READY else f" ({warm.state})"
         labels[("+".join(warm.packages) or "nothing") + state] += 1
     named = ", ".join(label if number == 1 else f"{label} (x{number})" for label, number in labels.items())
-    return f"{count}, {show_memory(sum(one.memory for one in found))}: {named}"
+    return f"{count}, {show_memory(sum(warm.memory for warm in found))}: {named}"
 
 
 def warm_table(found: Sequence[WarmView], now: float, columns: int | None) -> list[str]:
     """A table with a line for each, the most recently used first."""
     rows = [
         (
-            str(one.pid),
-            show_memory(one.memory),
-            str(one.state),
-            text.age(max(0.0, now - one.used)),
-            "+".join(one.packages) or "-",
+            str(warm.pid),
+            show_memory(warm.memory),
+            str(warm.state),
+            text.age(max(0.0, now - warm.used)),
+            "+".join(warm.packages) or "-",
         )
-        for one in sorted(found, key=lambda one: -one.used)
+        for warm in sorted(found, key=lambda warm: -warm.used)
     ]
     return text.table(("PID", "MEMORY", "STATE", "UNUSED", "PACKAGES"), rows, columns)
-
-
-def _reboots(unit: BootUnit) -> str:
-    if not unit.systemd:
-        return "the next bireme command resumes jobs"
-    if not unit.unit:
-        return "the next bireme command resumes jobs; at boot: bireme doctor --install-unit"
-    if not unit.lingers:
-        return "jobs are resumed when you log in; at boot: loginctl enable-linger"
-    return "jobs are resumed at boot"

@@ -13,7 +13,7 @@ from bireme import errors
 from bireme.cli import backend_options, manifest_arguments, script_options
 from bireme.cli.invocation import as_json, print_json, print_lines, say
 from bireme.cli.render import text
-from bireme.sdk.backends import Backend
+from bireme.sdk.backends import BackendName
 from bireme.sdk.views import CheckedJob, CheckError, CheckView
 
 _SCRIPTS = (".py", ".sh", ".ipynb")
@@ -98,11 +98,11 @@ def _errors(error: errors.BiremeError) -> Iterator[CheckError]:
         yield CheckError(code=error.code, text=error.what, hint=error.hint)
 
 
-def _lines(job: CheckedJob, backend: Backend) -> list[str]:
+def _lines(job: CheckedJob, backend: BackendName) -> list[str]:
     roles = ", ".join(f"{count} {role}" for role, count in job.replicas.items())
     lines = [f"{job.file}:{job.line}: {job.kind} {job.name} is valid ({roles})"]
     if job.here:
-        place = "on this machine" if backend is Backend.LOCAL else "in the cluster"
+        place = "on this machine" if backend is BackendName.LOCAL else "in the cluster"
         lines += text.indented([f"to run it {place}, more is needed:", *job.here.splitlines()], "  ")
     if job.flags:
         told = script_options.supplemented(["-f", job.file], job.flags, {"-f": True}, job.by_hand)

@@ -8,7 +8,7 @@ import click
 
 from bireme.cli.invocation import as_json, opened, print_json, print_lines, say
 from bireme.cli.render import render_cluster, render_machine
-from bireme.sdk.backends import Backend
+from bireme.sdk.backends import BackendName
 from bireme.sdk.local import machine_checks, systemd_units, warm_interpreters
 
 
@@ -32,7 +32,7 @@ def command(
     With --on kubernetes: what a cluster offers, which operator runs its jobs, and what stands in their way.
     """
     client = opened()
-    if client.places.backend is Backend.KUBERNETES:
+    if client.places.backend is BackendName.KUBERNETES:
         from bireme.sdk.cluster import cluster_health  # here, because it needs an extra
 
         cluster = cluster_health.examine(client.places.cluster())

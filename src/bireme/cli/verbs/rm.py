@@ -14,7 +14,7 @@ from bireme.core.machine import retention
 from bireme.core.machine.retention import Selection
 from bireme.model import durations, quantities
 from bireme.model.quantities import show_memory
-from bireme.sdk.backends import Backend
+from bireme.sdk.backends import BackendName
 from bireme.sdk.client import Client, JobHandle
 from bireme.sdk.local import prune
 
@@ -50,7 +50,7 @@ def command(
         )
     client = opened()
     if ended:
-        _remove_ended(client, _selection(older, keep, larger), yes)
+        _remove_ended(client, older, keep, larger, yes)
         return
     failed: list[errors.BiremeError] = []
     for name in dict.fromkeys(names):
@@ -94,34 +94,7 @@ def _plain(name: str) -> str:
     return name.rpartition("/")[2].partition("#")[0]
 
 
-def _remove_ended(client: Client, wish: Selection, yes: bool) -> None:
-    if client.places.backend is Backend.KUBERNETES:
-        raise errors.BadInput(
-            "--ended is for this machine: jobs of a cluster may be others'",
-            hint="add --on local, or set ttlSecondsAfterFinished in a job's runPolicy",
-        )
-    every = prune.ended(client.home)
-    found = retention.selected(every, wish, time.time())
-    if not found:
-        say(
-            "no job has ended" if not every else f"none of {prune.summed(every)} is meant; nothing is removed"
-        )
-        return
-    if not yes:
-        with_checkpoints = [run for run in found if run.has_checkpoints]
-        size = show_memory(sum(run.size for run in with_checkpoints))
-        also = f"; {len(with_checkpoints)} with checkpoints ({size})" if with_checkpoints else ""
-        fact = f"{prune.summed(found)}{also}"
-        if not this_terminal().stdin:
-            raise errors.BadInput(f"{fact} would be deleted", hint="to delete them: bireme rm --ended --yes")
-        if not click.confirm(f"{fact}. Delete what they left?", err=True):
-            say("nothing is removed")
-            return
-    done = prune.removed(client.home, found)
-    say(f"removed {prune.summed(done)}")
-
-
-def _selection(older: str | None, keep: int | None, larger: str | None) -> Selection:
+def _remove_ended(client: Client, older: str | None, keep: int | None, larger: str | None, yes: bool) -> None:
     try:
         age = None if older is None else durations.with_unit(older)
     except ValueError as error:
@@ -130,4 +103,27 @@ def _selection(older: str | None, keep: int | None, larger: str | None) -> Selec
         size = None if larger is None else quantities.size(larger)
     except ValueError as error:
         raise errors.BadInput(f"--larger {error}", hint="write it as 500Mi or 2Gi") from error
-    return Selection(age, keep, size)
+    if client.places.backend is BackendName.KUBERNETES:
+        raise errors.BadInput(
+            "--ended is for this machine: jobs of a cluster may be others'",
+            hint="add --on local, or set ttlSecondsAfterFinished in a job's runPolicy",
+        )
+    every = prune.ended(client.home)
+    found = retention.selected(every, Selection(age, keep, size), time.time())
+    if not found:
+        say(
+            "no job has ended" if not every else f"none of {prune.summed(every)} is meant; nothing is removed"
+        )
+        return
+    if not yes:
+        with_checkpoints = [run for run in found if run.has_checkpoints]
+        taken = show_memory(sum(run.size for run in with_checkpoints))
+        also = f"; {len(with_checkpoints)} with checkpoints ({taken})" if with_checkpoints else ""
+        fact = f"{prune.summed(found)}{also}"
+        if not this_terminal().stdin:
+            raise errors.BadInput(f"{fact} would be deleted", hint="to delete them: bireme rm --ended --yes")
+        if not click.confirm(f"{fact}. Delete what they left?", err=True):
+            say("nothing is removed")
+            return
+    done = prune.removed(client.home, found)
+    say(f"removed {prune.summed(done)}")

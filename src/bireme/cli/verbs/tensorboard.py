@@ -68,16 +68,12 @@ def _served(curves: Curves, board: TensorboardWriter, words: list[str]) -> tuple
         except KeyboardInterrupt:
             return 0, True
         finally:
-            _end(shown)
-
-
-def _end(shown: subprocess.Popen[bytes]) -> None:
-    """A Ctrl-C has reached it too; whatever else ended us has not."""
-    try:
-        shown.terminate()
-        shown.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        shown.kill()
+            # A Ctrl-C has reached it too; a signal that ended only us has not.
+            try:
+                shown.terminate()
+                shown.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                shown.kill()
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

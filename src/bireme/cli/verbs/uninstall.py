@@ -32,26 +32,22 @@ def command(
     async def every() -> list[installing.Done]:
         done = []
         async with api.Api(access.find(kubeconfig=kubeconfig, context=context)) as cluster:
-            if not keep_crds and not yes:
-                _ask(await installing.jobs(cluster))
-            async for one in installing.uninstall(cluster, OperatorSettings(namespace), keep_crds=keep_crds):
-                done.append(one)
+            jobs = [] if keep_crds or yes else await installing.jobs(cluster)
+            listed = render_cluster.first_names(jobs)
+            if jobs and not this_terminal().stdin:
+                hint = (
+                    "to delete them too: bireme uninstall --yes; to keep them: bireme uninstall --keep-crds"
+                )
+                raise errors.BadInput(f"there are jobs, which would be deleted: {listed}", hint=hint)
+            if jobs and not click.confirm(f"This deletes the jobs too: {listed}. Continue?", err=True):
+                raise errors.Interrupted("nothing was deleted")
+            settings = OperatorSettings(namespace)
+            async for outcome in installing.uninstall(cluster, settings, keep_crds=keep_crds):
+                done.append(outcome)
                 if not as_json:
-                    print_lines([render_cluster.installed_line(one)])
+                    print_lines([render_cluster.installed_line(outcome)])
         return done
 
     done = cluster_options.carry_out(every())
     if as_json:
         print_json(installing.InstallView(tuple(done)))
-
-
-def _ask(jobs: list[str]) -> None:
-    """Lets go on if there are no jobs, or somebody at the terminal agrees to lose them."""
-    if not jobs:
-        return
-    listed = render_cluster.first_names(jobs)
-    if not this_terminal().stdin:
-        hint = "to delete them too: bireme uninstall --yes; to keep them: bireme uninstall --keep-crds"
-        raise errors.BadInput(f"there are jobs, which would be deleted: {listed}", hint=hint)
-    if not click.confirm(f"This deletes the jobs too: {listed}. Go on?", err=True):
-        raise errors.Interrupted("nothing was deleted")

@@ -18,7 +18,7 @@ from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.submit import code_mounts, job_client
 from bireme.backends.kubernetes.submit.job_client import Served
-from bireme.sdk.backends import Backend, Started, Where
+from bireme.sdk.backends import BackendName, Started, Where
 from bireme.sdk.cluster import cluster_progress, cluster_submission, cluster_views, session
 from bireme.sdk.cluster.cluster_job import ClusterJob
 from bireme.sdk.cluster.cluster_submission import Body, Home
@@ -38,7 +38,7 @@ def opened(home: Path, environ: Mapping[str, str], where: Where) -> ClusterPlace
 class ClusterPlace:
     """A namespace of a cluster."""
 
-    backend = Backend.KUBERNETES
+    backend = BackendName.KUBERNETES
 
     def __init__(self, session: Session, home: Home, where: Where) -> None:
         self.session = session

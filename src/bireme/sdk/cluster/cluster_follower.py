@@ -18,7 +18,7 @@ from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.model.status import Phase
 from bireme.runs.logs.log_reader import LogLine, LogSelection
 from bireme.sdk.cluster import cluster_views, pod_history
-from bireme.sdk.cluster.cluster_views import Seen
+from bireme.sdk.cluster.cluster_views import JobSnapshot
 from bireme.sdk.cluster.job_listener import Listener
 from bireme.sdk.cluster.session import Session
 from bireme.sdk.diagnosis import TAIL
@@ -43,7 +43,7 @@ class ClusterWatch:
         self._first = True
         self._ended: float | None = None
         self._version = -1
-        self._seen: Seen | None = None
+        self._seen: JobSnapshot | None = None
 
     def refresh(self) -> None:
         """Nothing is left to do: what is new comes by itself."""
@@ -144,7 +144,7 @@ class ClusterWatch:
             raise _first(running.exception())
         return listener
 
-    def _look(self) -> Seen:
+    def _look(self) -> JobSnapshot:
         """The job as it was last heard of; put together anew only when something changed."""
         version = self._listener.version
         if self._seen is None or version != self._version:
@@ -152,7 +152,7 @@ class ClusterWatch:
             self.job = self._seen.job
         return replace(self._seen, now=time.time())
 
-    def _made(self, pods: tuple[Pod, ...]) -> Seen:
+    def _made(self, pods: tuple[Pod, ...]) -> JobSnapshot:
         self._one = self._listener.object or self._one
         seen = cluster_views.seen(self.id, self._context, self._one, pods, time.time())
         last = {uid: lines[-1].time for uid, lines in self._listener.tails.items() if lines}

@@ -28,7 +28,7 @@ from bireme.sdk import rank_names, scale_requests, tracebacks
 from bireme.sdk.backends import STOP_PATIENCE
 from bireme.sdk.cluster import cluster_progress, cluster_views
 from bireme.sdk.cluster.cluster_follower import ClusterWatch
-from bireme.sdk.cluster.cluster_views import Seen
+from bireme.sdk.cluster.cluster_views import JobSnapshot
 from bireme.sdk.cluster.pod_history import ReplicaPod
 from bireme.sdk.cluster.session import Session
 from bireme.sdk.diagnosis import TAIL
@@ -176,7 +176,7 @@ class ClusterJob:
 
     # Inside the event loop
 
-    async def _look(self, api: Api) -> Seen:
+    async def _look(self, api: Api) -> JobSnapshot:
         """The job as it is now; raises if it is gone."""
         now, pods, events = await asyncio.gather(
             job_client.again(api, self._object),
@@ -216,7 +216,9 @@ class ClusterJob:
         texts = tuple(line.text for line in lines if line.text.strip())
         return cluster_views.view(seen, tracebacks.crash(texts)[:TAIL] or texts[-TAIL:])
 
-    async def _until(self, api: Api, before: Seen, what: str, holds: Callable[[Seen], bool]) -> None:
+    async def _until(
+        self, api: Api, before: JobSnapshot, what: str, holds: Callable[[JobSnapshot], bool]
+    ) -> None:
         """Waits until something holds, or the job is gone; not much longer than its replicas' grace."""
         grace = max((role.pod.grace for role in before.job.roles), default=0.0)
         end = time.monotonic() + grace + STOP_PATIENCE
@@ -232,7 +234,7 @@ class ClusterJob:
             await asyncio.sleep(_LOOK_EVERY)
 
 
-def _is_suspended(seen: Seen) -> bool:
+def _is_suspended(seen: JobSnapshot) -> bool:
     phase = seen.status.phase
     if not seen.job.policy.suspend:
         return True  # it was resumed meanwhile

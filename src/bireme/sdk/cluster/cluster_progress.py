@@ -18,7 +18,7 @@ from bireme.runs.metrics import progress_reader
 from bireme.runs.metrics.metric_reader import Reported
 from bireme.sdk import rank_names
 from bireme.sdk.cluster.cluster_follower import ClusterWatch
-from bireme.sdk.cluster.cluster_views import Seen
+from bireme.sdk.cluster.cluster_views import JobSnapshot
 from bireme.sdk.cluster.pod_history import ReplicaPod
 
 _HEAD = 1 << 16
@@ -30,7 +30,7 @@ _PATIENCE = 1.0
 """Seconds for all logs of a list, which is to be shown whether they come or not."""
 
 
-async def all_measured(api: Api, found: Sequence[Seen]) -> list[Seen]:
+async def all_measured(api: Api, found: Sequence[JobSnapshot]) -> list[JobSnapshot]:
     """The same jobs, the running ones with how far they are, as far as that can be told soon."""
     running = [one for one in found if one.status.phase is Phase.RUNNING][:_MOST_JOBS]
     asked = {one.object.metadata.uid: asyncio.ensure_future(measured(api, one)) for one in running}
@@ -43,7 +43,7 @@ async def all_measured(api: Api, found: Sequence[Seen]) -> list[Seen]:
     return [answers.get(one.object.metadata.uid, one) for one in found]
 
 
-async def measured(api: Api, seen: Seen) -> Seen:
+async def measured(api: Api, seen: JobSnapshot) -> JobSnapshot:
     """The same job with how far it is; what cannot be read is left out."""
     present = [each for each in seen.pods if each.replica.attempt == seen.status.attempt]
 

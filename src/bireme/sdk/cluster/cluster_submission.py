@@ -103,8 +103,22 @@ def _body(submission: Submission, namespace: str, chosen: str, home: Home) -> Bo
         manifest = code_mounts.with_variables(manifest, dict(options.env))
     if not submission.script:
         return Body(code_mounts.with_image(manifest, options.image) if options.image else manifest)
-    manifest = code_mounts.with_image(manifest, _image(submission, manifest, home))
-    folder = _folder(submission, manifest)
+    first = next(iter(code_mounts.containers(manifest)), {})
+    image, written = options.image, str(first.get("image") or "")
+    if not image and written and not short_form.is_placeholder(written):
+        image = written
+    image = image or images.configured(home.folder, home.environ)
+    cwd = Path(submission.cwd)
+    if not image:
+        raise images.missing(cwd / submission.script, home.environ)
+    words = list(first.get("command") or ())
+    if submission.script in words and words[words.index(submission.script) - 1] == "-m":
+        folder = script_folder.of_module(submission.script, cwd)
+    elif (cwd / submission.script).exists():
+        folder = script_folder.of_script(submission.script, cwd)
+    else:
+        raise errors.BadInput(f"there is no script {submission.script} in {cwd}")
+    manifest = code_mounts.with_image(manifest, image)
     parcel = code_maps.packed(folder)
     manifest = code_mounts.with_code(
         manifest, parcel, lambda word: folder.script if word == submission.script else word
@@ -135,29 +149,6 @@ def _named(submission: Submission, namespace: str, chosen: str) -> Manifest:
         metadata["labels"] = {**(metadata.get("labels") or {}), **code_maps.MANAGED}
     manifest.pop("status", None)
     return {**manifest, "metadata": metadata}
-
-
-def _image(submission: Submission, manifest: Manifest, home: Home) -> str:
-    written = next((str(one.get("image") or "") for one in code_mounts.containers(manifest)), "")
-    if submission.options.image:
-        return submission.options.image
-    if written and not short_form.is_placeholder(written):
-        return written
-    found = images.configured(home.folder, home.environ)
-    if not found:
-        raise images.missing(Path(submission.cwd, submission.script), home.environ)
-    return found
-
-
-def _folder(submission: Submission, manifest: Manifest) -> ScriptFolder:
-    cwd = Path(submission.cwd)
-    words = next((list(one.get("command") or ()) for one in code_mounts.containers(manifest)), [])
-    is_module = submission.script in words and words[words.index(submission.script) - 1] == "-m"
-    if is_module:
-        return script_folder.of_module(submission.script, cwd)
-    if not (cwd / submission.script).exists():
-        raise errors.BadInput(f"there is no script {submission.script} in {cwd}")
-    return script_folder.of_script(submission.script, cwd)
 
 
 def _notes(submission: Submission, manifest: Manifest, folder: ScriptFolder, parcel: Parcel) -> Iterator[str]:

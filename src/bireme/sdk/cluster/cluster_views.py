@@ -22,10 +22,9 @@ from bireme.model.job import Job
 from bireme.model.replicas import Observation, Replica, ReplicaPhase
 from bireme.model.status import Condition, ConditionType, Counts, Phase, Status
 from bireme.runs import replica_history
-from bireme.runs.replica_history import ReplicaHistory
 from bireme.runs.run_files import RecordedEvent
 from bireme.sdk import diagnosis, job_state, rank_names
-from bireme.sdk.backends import Backend
+from bireme.sdk.backends import BackendName
 from bireme.sdk.cluster import pod_history
 from bireme.sdk.cluster.pod_history import ReplicaPod
 from bireme.sdk.diagnosis import Evidence
@@ -42,7 +41,7 @@ _BATCH_CONDITIONS = {
 }
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class JobSnapshot(Struct, frozen=True, kw_only=True):
     """A job of a cluster at one moment."""
 
     id: str
@@ -72,11 +71,11 @@ def seen(
     pods: tuple[Pod, ...],
     now: float,
     events: tuple[EventObject, ...] = (),
-) -> Seen:
+) -> JobSnapshot:
     job, status = job_of(one), status_of(one)
     paired = pod_history.paired(job, pods)
     told = attempts.resolved(status, Observation(tuple(each.replica for each in paired))).replicas
-    return Seen(
+    return JobSnapshot(
         id=id,
         context=context,
         object=one,
@@ -112,7 +111,7 @@ def status_of(one: JobObject) -> Status:
         return Status()  # written by a controller whose words we do not know
 
 
-def glance(it: Seen) -> Glance:
+def glance(it: JobSnapshot) -> Glance:
     return Glance(
         id=it.id,
         phase=it.status.phase,
@@ -124,7 +123,7 @@ def glance(it: Seen) -> Glance:
     )
 
 
-def summary(it: Seen) -> JobSummary:
+def summary(it: JobSnapshot) -> JobSummary:
     meta, status = it.object.metadata, it.status
     phase = status.phase
     return JobSummary(
@@ -146,7 +145,7 @@ def summary(it: Seen) -> JobSummary:
         has_runner=bool(status.conditions) and not phase.is_final,
         expired=False,
         why=why(it),
-        backend=Backend.KUBERNETES,
+        backend=BackendName.KUBERNETES,
         context=it.context,
         namespace=meta.namespace,
         progress=it.progress,
@@ -155,7 +154,7 @@ def summary(it: Seen) -> JobSummary:
     )
 
 
-def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
+def view(it: JobSnapshot, tail: tuple[str, ...] = ()) -> JobView:
     """Everything about the job; `tail` are the last lines of the replica that failed first."""
     found = with_tail(explained(it), tail)
     head = summary(it)
@@ -168,17 +167,22 @@ def view(it: Seen, tail: tuple[str, ...] = ()) -> JobView:
     variables = [each for role in it.job.roles for each in role.container.env]
     named = (each.value for each in variables if each.name == "BIREME_CHECKPOINTS" and each.value)
     where = next(named, "")
+    # By its pods; those of earlier attempts are gone, and then its own times must do.
+    end = it.status.completed or it.now
+    ran = None if it.status.started is None else max(0.0, end - it.status.started)
+    if lives and not it.status.attempt:
+        ran = replica_history.ran((life for life in lives if life.ran is not None), end)
     return replace(
         found_view,
         events=recorded(it.events),
         checkpoint=CheckpointView(step=step, where=where) if where and step >= 0 else None,
         resumable=it.status.phase is Phase.FAILED and not unresumable(it),
-        ran=_ran(it, lives),
+        ran=ran,
         command=code_mounts.unbooted(found_view.command),
     )
 
 
-def unresumable(it: Seen) -> str:
+def unresumable(it: JobSnapshot) -> str:
     """Why a job that has failed cannot be resumed as it is; empty if it can, or has not failed."""
     if it.status.phase is not Phase.FAILED:
         return ""
@@ -191,7 +195,7 @@ def unresumable(it: Seen) -> str:
     return ""
 
 
-def explained(it: Seen) -> Diagnosis | None:
+def explained(it: JobSnapshot) -> Diagnosis | None:
     """Why the job waits, restarted or failed."""
     found = diagnosis.diagnose(evidence(it))
     waits = _waits(it)
@@ -202,7 +206,7 @@ def explained(it: Seen) -> Diagnosis | None:
     return found
 
 
-def restarted(it: Seen, attempt: int | None = None) -> Diagnosis | None:
+def restarted(it: JobSnapshot, attempt: int | None = None) -> Diagnosis | None:
     return diagnosis.restarted(evidence(it), attempt)
 
 
@@ -214,7 +218,7 @@ def with_tail(found: Diagnosis | None, tail: tuple[str, ...]) -> Diagnosis | Non
     return replace(found, error=error)
 
 
-def evidence(it: Seen) -> Evidence:
+def evidence(it: JobSnapshot) -> Evidence:
     status = it.status
     if status.completed is not None:
         # It is told in whole seconds, rounded down: what happened within that second came before it.
@@ -230,7 +234,7 @@ def evidence(it: Seen) -> Evidence:
     )
 
 
-def why(it: Seen) -> str:
+def why(it: JobSnapshot) -> str:
     """Why the job is not simply running, in a sentence."""
     if it.object.metadata.deletionTimestamp is not None:
         return "it is being removed"
@@ -256,27 +260,19 @@ def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:
     return tuple(sorted(found, key=lambda event: event.time))
 
 
-def _ran(it: Seen, lives: tuple[ReplicaHistory, ...]) -> float | None:
-    """How long it ran, by its pods; those of earlier attempts are gone, and then its own times must do."""
-    end = it.status.completed or it.now
-    if lives and not it.status.attempt:
-        return replica_history.ran((one for one in lives if one.ran is not None), end)
-    return None if it.status.started is None else max(0.0, end - it.status.started)
-
-
-def _is_stopping(it: Seen) -> bool:
+def _is_stopping(it: JobSnapshot) -> bool:
     return job_state.is_stopping(it.job, it.status, (one.replica for one in it.pods))
 
 
-def _present(it: Seen) -> list[Replica]:
+def _present(it: JobSnapshot) -> list[Replica]:
     return [one.replica for one in it.pods if one.replica.attempt == it.status.attempt]
 
 
-def _ready(it: Seen) -> int:
+def _ready(it: JobSnapshot) -> int:
     return sum(one.ready and not one.stopping for one in _present(it))
 
 
-def _waits(it: Seen) -> str:
+def _waits(it: JobSnapshot) -> str:
     """What keeps the job from running, as its pods tell it, or that no operator runs it."""
     status = it.status
     if status.phase.is_at_rest or status.phase is Phase.QUEUED:

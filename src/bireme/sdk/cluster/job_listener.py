@@ -150,16 +150,13 @@ class Listener:
             if key in self._streams:
                 continue
             if sum(not task.done() for task in self._streams.values()) >= MOST_STREAMS:
-                self._tell_of_more(source)
+                if not self._told_of_more:
+                    # Said once; the others are read when the job has ended.
+                    self._told_of_more = True
+                    text = f"bireme: {MOST_STREAMS} logs are followed; the others come at the end of the job"
+                    self.lines.append(LogLine(time.time(), source.replica, source.container, "", text))
                 continue
             self._streams[key] = self._group.create_task(self._follow(source))
-
-    def _tell_of_more(self, source: LogSource) -> None:
-        """Says once that not every log is followed; the others are read when the job has ended."""
-        if not self._told_of_more:
-            self._told_of_more = True
-            text = f"bireme: {MOST_STREAMS} logs are followed; the others come at the end of the job"
-            self.lines.append(LogLine(time.time(), source.replica, source.container, "", text))
 
     async def _follow(self, source: LogSource) -> None:
         def heard(line: LogLine) -> None:

@@ -17,7 +17,7 @@ from bireme.runs.directory import RunDirectory
 from bireme.runs.logs.log_reader import EVERYTHING, LogSelection
 from bireme.runs.storage.locks import FileLock
 from bireme.sdk import rank_names, scale_requests
-from bireme.sdk.backends import STOP_PATIENCE, Backend, Started
+from bireme.sdk.backends import STOP_PATIENCE, BackendName, Started
 from bireme.sdk.submissions import SubmissionBatch
 from bireme.sdk.views import CheckedJob, CheckView, JobSummary, JobView, RankStack
 
@@ -32,7 +32,7 @@ _LOOK_EVERY = 0.05
 class LocalPlace:
     """The runs in a home. Every method reads them anew, so nothing has to be closed."""
 
-    backend = Backend.LOCAL
+    backend = BackendName.LOCAL
 
     def __init__(self, home: Path) -> None:
         self._home = home

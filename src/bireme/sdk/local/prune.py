@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,11 @@ def ended(home: Path) -> tuple[EndedRun, ...]:
     """Every run of this machine that has ended."""
     here = machine.this_machine()
     rows = [(row, RunDirectory(home, row.id)) for row in Ledger(home).runs()]
-    over = {row.id for row, run in rows if row.phase is not None and _has_ended(run)}
+    over = set()
+    for row, run in rows:
+        with suppress(errors.BiremeError):  # what cannot be read counts as going to continue
+            if row.phase is not None and not run.is_active():
+                over.add(row.id)
     # One that failed may be resumed, and then begins where it began before, if it has saved nothing.
     needing = [run for row, run in rows if row.id not in over or row.phase is Phase.FAILED]
     needed = _Needed(_mentioned(needing), tuple(folder for run in needing for folder in _origins(run)))
@@ -92,14 +97,6 @@ def summed(runs: Iterable[EndedRun]) -> str:
     found = tuple(runs)
     jobs = "1 ended job" if len(found) == 1 else f"{len(found)} ended jobs"
     return f"{jobs} ({show_memory(sum(run.size for run in found))})"
-
-
-def _has_ended(run: RunDirectory) -> bool:
-    """Whether the run is not to continue, as far as its files can be read."""
-    try:
-        return not run.is_active()
-    except errors.BiremeError:
-        return False
 
 
 class _Needed(NamedTuple):

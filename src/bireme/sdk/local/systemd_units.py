@@ -27,7 +27,7 @@ _MARK = "# Written by `bireme doctor --install-unit`, sha256 of the rest: "
 _PATIENCE = 10.0
 
 
-class Plan(Struct, frozen=True):
+class UnitPlan(Struct, frozen=True):
     """Which unit resumes the jobs of which home."""
 
     path: Path
@@ -55,7 +55,7 @@ class BootUnit(Struct, frozen=True):
     """Whether the user's units are started at boot, and not only when the user logs in."""
 
 
-def plan(home: Path, environ: Mapping[str, str], python: str = sys.executable) -> Plan:
+def plan(home: Path, environ: Mapping[str, str], python: str = sys.executable) -> UnitPlan:
     """The unit of a home; each home has its own, the usual one the plain name. Pure."""
     usual = homes.place({name: value for name, value in environ.items() if name != homes.VARIABLE})
     digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
@@ -63,10 +63,10 @@ def plan(home: Path, environ: Mapping[str, str], python: str = sys.executable) -
     user = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
     config = Path(environ.get("XDG_CONFIG_HOME", ""))
     folder = config if config.is_absolute() else user / ".config"
-    return Plan(folder / "systemd" / "user" / name, home, python)
+    return UnitPlan(folder / "systemd" / "user" / name, home, python)
 
 
-def text(plan: Plan) -> str:
+def text(plan: UnitPlan) -> str:
     """The unit as a file. Pure."""
     # A dollar sign begins a variable in a command, though not in `Environment=`.
     command = " ".join(_quoted(word).replace("$", "$$") for word in _words(plan))
@@ -93,7 +93,7 @@ WantedBy=default.target
     return f"{_MARK}{_digest(body)}\n{body}"
 
 
-def examine(plan: Plan, root: Path = ROOT) -> BootUnit:
+def examine(plan: UnitPlan, root: Path = ROOT) -> BootUnit:
     """Looks up what resumes the jobs of a home."""
     there = plan.path.is_file() and plan.wanted.is_symlink()
     return BootUnit(
@@ -103,7 +103,7 @@ def examine(plan: Plan, root: Path = ROOT) -> BootUnit:
     )
 
 
-def install(plan: Plan, root: Path = ROOT) -> BootUnit:
+def install(plan: UnitPlan, root: Path = ROOT) -> BootUnit:
     """Writes the unit and has it started at each start of the user's systemd."""
     if not (root / "run/systemd/system").is_dir():
         words = f"{homes.VARIABLE}={shlex.quote(str(plan.home))} {shlex.join(_words(plan))}"
@@ -122,7 +122,7 @@ def install(plan: Plan, root: Path = ROOT) -> BootUnit:
     return examine(plan, root)
 
 
-def remove(plan: Plan) -> bool:
+def remove(plan: UnitPlan) -> bool:
     """Removes the unit as it was written; returns whether there was one."""
     there = os.path.lexists(plan.path)
     if there:
@@ -162,7 +162,7 @@ def _reload() -> None:
         return
 
 
-def _words(plan: Plan) -> tuple[str, ...]:
+def _words(plan: UnitPlan) -> tuple[str, ...]:
     return (plan.python, "-P", "-m", "bireme.cli", "doctor", "--resume-only")
 
 
