@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from bireme.runtime.checkpoints.manager import listed
 from bireme.runtime.checkpoints.storage import checkpoint_reader, locations
-from bireme.runtime.checkpoints.storage.checkpoint_format import Head
+from bireme.runtime.checkpoints.storage.checkpoint_format import CheckpointHead
 from tests.local.checkpoint_processes import begun, words
 
 WITHOUT_LOCKS = """
@@ -218,7 +218,7 @@ def zombie_round(where: str, attempt: int, chance: random.Random) -> int:
     return sum(head.attempt == attempt and head.nonce not in known for head in after)
 
 
-def _heads(where: str) -> list[Head]:
+def _heads(where: str) -> list[CheckpointHead]:
     """All good checkpoints, the newest first."""
     return [
         head

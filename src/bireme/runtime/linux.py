@@ -68,7 +68,7 @@ def join_cgroups(procs: Sequence[str]) -> List[str]:
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessEntry:
     """One line of the process table."""
 
     pid: int
@@ -78,12 +78,12 @@ class Process:
     zombie: bool
 
 
-def process(pid: int) -> Optional[Process]:
+def process(pid: int) -> Optional[ProcessEntry]:
     """What /proc says of a process; None when there is none."""
     fields = _stat_fields(pid)
     if len(fields) < 20:
         return None
-    return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
+    return ProcessEntry(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
 
 
 def start_time(pid: int) -> Optional[int]:
@@ -92,17 +92,17 @@ def start_time(pid: int) -> Optional[int]:
     return found.started if found else None
 
 
-def family(ancestor: int) -> Dict[int, Process]:
+def family(ancestor: int) -> Dict[int, ProcessEntry]:
     """Every living descendant of a process."""
     try:
         table = [process(int(name)) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
         return {}
-    children: Dict[int, List[Process]] = {}
+    children: Dict[int, List[ProcessEntry]] = {}
     for entry in table:
         if entry is not None:
             children.setdefault(entry.parent, []).append(entry)
-    found: Dict[int, Process] = {}
+    found: Dict[int, ProcessEntry] = {}
     todo = [ancestor]
     while todo:
         for child in children.get(todo.pop(), []):

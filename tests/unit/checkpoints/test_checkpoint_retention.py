@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bireme.runtime.checkpoints.manager import Keep, Owner, listed
-from bireme.runtime.checkpoints.storage.checkpoint_format import Head, Signature
+from bireme.runtime.checkpoints.storage.checkpoint_format import CheckpointHead, Signature
 from bireme.runtime.checkpoints.storage.checkpoint_retention import spare, unwanted
-from bireme.runtime.checkpoints.storage.folder_store import Folder
+from bireme.runtime.checkpoints.storage.folder_store import FolderStore
 from tests.unit.checkpoints.building import keeping
 
 
-def head(step: int, serial: int, **metrics: float) -> Head:
-    return Head(step, serial, 0.0, "run", 0, 1, "", metrics)
+def head(step: int, serial: int, **metrics: float) -> CheckpointHead:
+    return CheckpointHead(step, serial, 0.0, "run", 0, 1, "", metrics)
 
 
 def test_the_last_ones_stay() -> None:
@@ -34,8 +34,8 @@ def test_the_best_ones_stay_too() -> None:
     assert unwanted(good, {}, Keep(last=1, best=1, metric="accuracy")) == ["s1", "s2", "s3", "s4"]
 
 
-def sized(step: int, size: int, **metrics: float) -> Head:
-    return Head(step, step, 0.0, "run", 0, 1, "", metrics, {0: Signature(size, 0, 0)})
+def sized(step: int, size: int, **metrics: float) -> CheckpointHead:
+    return CheckpointHead(step, step, 0.0, "run", 0, 1, "", metrics, {0: Signature(size, 0, 0)})
 
 
 def test_the_oldest_makes_room_and_neither_the_newest_nor_the_best() -> None:
@@ -88,7 +88,7 @@ def test_one_that_is_being_read_is_not_removed(tmp_path: Path) -> None:
     with keeping(tmp_path, keep=Keep(last=1)) as checkpoints:
         checkpoints.save(1, {}, {}, {})
         checkpoints.wait()
-        with Folder(str(tmp_path)).hold("step-000000001"):
+        with FolderStore(str(tmp_path)).hold("step-000000001"):
             checkpoints.save(2, {}, {}, {})
             checkpoints.wait()
             assert [one.step for one in listed(str(tmp_path))] == [1, 2]

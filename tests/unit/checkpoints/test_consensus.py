@@ -13,8 +13,8 @@ import pytest
 from bireme.runtime.checkpoints.consensus import Patience
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, Restored
 from bireme.runtime.checkpoints.selection import ordered
-from bireme.runtime.checkpoints.storage.checkpoint_format import Head
-from bireme.runtime.checkpoints.storage.folder_store import Folder
+from bireme.runtime.checkpoints.storage.checkpoint_format import CheckpointHead
+from bireme.runtime.checkpoints.storage.folder_store import FolderStore
 from bireme.runtime.script.complaints import Complaint, Passing
 from tests.unit.checkpoints.building import Heard
 from tests.unit.checkpoints.test_ranks import ranks, save
@@ -156,7 +156,7 @@ def test_a_rank_that_restored_something_else_than_rank_0_is_ended(tmp_path: Path
         again.close(has_failed=True)
 
 
-class Slow(Folder):
+class Slow(FolderStore):
     """A folder from which rank 0 reads until it is told to go on."""
 
     def __init__(self, where: Path, go_on: threading.Event) -> None:
@@ -223,7 +223,7 @@ def test_ranks_do_not_wait_long_where_rank_0_cannot_note_its_choice(
     """As for an evaluation of what lies in a folder that can only be read."""
     with ranks(tmp_path, 2) as gang:
         save(gang, 10)
-    monkeypatch.setattr(Folder, "is_writable", lambda _: False)  # root may write everywhere
+    monkeypatch.setattr(FolderStore, "is_writable", lambda _: False)  # root may write everywhere
     heard, began = Heard(), time.monotonic()
     patience = replace(HASTY, to_choose=1000.0, to_choose_nothing=0.2)
 
@@ -234,8 +234,8 @@ def test_ranks_do_not_wait_long_where_rank_0_cannot_note_its_choice(
     assert "This rank goes by what it sees in" in heard[0]
 
 
-def head(run: str, serial: int) -> Head:
-    return Head(serial, serial, 0.0, run, 0, 1, f"{serial:x}")
+def head(run: str, serial: int) -> CheckpointHead:
+    return CheckpointHead(serial, serial, 0.0, run, 0, 1, f"{serial:x}")
 
 
 def test_a_run_continues_from_its_own_and_from_what_was_before_it() -> None:

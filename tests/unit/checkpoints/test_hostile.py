@@ -15,15 +15,17 @@ from hypothesis import strategies as st
 from bireme.runtime.checkpoints import consensus
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed
 from bireme.runtime.checkpoints.storage import checkpoint_format, owner_marks
-from bireme.runtime.checkpoints.storage.checkpoint_format import Head, Signature
-from bireme.runtime.checkpoints.storage.owner_marks import Malformed, Mark
+from bireme.runtime.checkpoints.storage.checkpoint_format import CheckpointHead, Signature
+from bireme.runtime.checkpoints.storage.owner_marks import Malformed, OwnerMark
 from tests.unit.checkpoints.building import Heard
 
 EXAMPLES, SOAK_EXAMPLES = 300, 100_000
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
-HEAD: dict[str, Any] = asdict(Head(1, 1, 0.0, "run", 0, 1, "aa", {"loss": 1.0}, {0: Signature(1, 2, 3)}))
-MARK: dict[str, Any] = asdict(Mark("run", session="aa", host="node", pid=1))
+HEAD: dict[str, Any] = asdict(
+    CheckpointHead(1, 1, 0.0, "run", 0, 1, "aa", {"loss": 1.0}, {0: Signature(1, 2, 3)})
+)
+MARK: dict[str, Any] = asdict(OwnerMark("run", session="aa", host="node", pid=1))
 CHOICE: dict[str, Any] = {"name": "step-000000001", "nonce": "aa", "why_not": ""}
 
 JSON = st.recursive(

@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from bireme.runtime.checkpoints.storage.folder_store import Folder
+from bireme.runtime.checkpoints.storage.folder_store import FolderStore
 from bireme.runtime.checkpoints.values import Owner
 from tests.unit.checkpoints.building import keeping
 
@@ -102,6 +102,6 @@ def test_what_an_earlier_version_left_is_cleared_after_a_day(tmp_path: Path) -> 
 def test_what_an_earlier_version_may_still_write_is_left_alone(tmp_path: Path) -> None:
     leave(tmp_path, DAY / 2)
 
-    Folder(str(tmp_path)).clear(Owner("run"), "aa")
+    FolderStore(str(tmp_path)).clear(Owner("run"), "aa")
 
     assert sorted(path.name for path in tmp_path.glob(".*")) == sorted(LEFT)

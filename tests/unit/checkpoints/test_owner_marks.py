@@ -18,8 +18,8 @@ import pytest
 
 from bireme.runtime.checkpoints.storage import folder_marks, owner_marks, ownership
 from bireme.runtime.checkpoints.storage.folder_marks import FolderMarks
-from bireme.runtime.checkpoints.storage.owner_marks import Malformed, Mark, Verdict
-from bireme.runtime.checkpoints.storage.ownership import Claim, Overtaken, Ownership
+from bireme.runtime.checkpoints.storage.owner_marks import Malformed, MarkVerdict, OwnerMark
+from bireme.runtime.checkpoints.storage.ownership import Overtaken, Ownership, OwnershipClaim
 from bireme.runtime.checkpoints.values import Owner
 from bireme.runtime.script.complaints import Complaint
 from tests.unit.checkpoints.building import Heard
@@ -27,31 +27,34 @@ from tests.unit.checkpoints.building import Heard
 MINE = Owner("mine", attempt=2)
 PERIOD = 0.1
 # Of a process of which nobody here can know whether it lives.
-MARK = Mark("mine", attempt=2, session="0123", generation=4, host="node", pid=7, period=PERIOD)
+MARK = OwnerMark("mine", attempt=2, session="0123", generation=4, host="node", pid=7, period=PERIOD)
 
 
-def judged(mark: Mark | None, is_meant: bool = True, is_dead: bool = False) -> Verdict:
+def judged(mark: OwnerMark | None, is_meant: bool = True, is_dead: bool = False) -> MarkVerdict:
     return owner_marks.judge(mark, MINE, is_meant, is_dead)
 
 
 def test_a_place_without_an_owner_is_taken() -> None:
-    assert judged(None, is_meant=False) is Verdict.TAKE
-    assert judged(replace(MARK, is_released=True), is_meant=False) is Verdict.TAKE
-    assert judged(MARK, is_meant=False, is_dead=True) is Verdict.TAKE
+    assert judged(None, is_meant=False) is MarkVerdict.TAKE
+    assert judged(replace(MARK, is_released=True), is_meant=False) is MarkVerdict.TAKE
+    assert judged(MARK, is_meant=False, is_dead=True) is MarkVerdict.TAKE
 
 
 def test_a_later_attempt_of_the_same_run_does_not_wait() -> None:
-    assert judged(replace(MARK, attempt=1)) is Verdict.TAKE
+    assert judged(replace(MARK, attempt=1)) is MarkVerdict.TAKE
 
 
 def test_outside_of_bireme_a_higher_restart_count_does_not_take_the_place_of_a_live_torchrun() -> None:
     """Two of them with torchrun's defaults have the same launch, and each counts its own restarts."""
     mark = replace(MARK, attempt=1, launch="aa")
 
-    assert owner_marks.judge(mark, MINE._replace(launch="aa"), is_meant=True, is_dead=False) is Verdict.WATCH
-    assert judged(mark) is Verdict.WATCH
     assert (
-        owner_marks.judge(replace(MARK, attempt=1), MINE._replace(launch="aa"), True, False) is Verdict.WATCH
+        owner_marks.judge(mark, MINE._replace(launch="aa"), is_meant=True, is_dead=False) is MarkVerdict.WATCH
+    )
+    assert judged(mark) is MarkVerdict.WATCH
+    assert (
+        owner_marks.judge(replace(MARK, attempt=1), MINE._replace(launch="aa"), True, False)
+        is MarkVerdict.WATCH
     )
 
 
@@ -61,17 +64,17 @@ def test_outside_of_bireme_a_higher_restart_count_does_not_take_the_place_of_a_l
     ids=str,
 )
 def test_any_other_process_is_watched(other: dict[str, object]) -> None:
-    mark = Mark(**{**vars(MARK), **other})
+    mark = OwnerMark(**{**vars(MARK), **other})
 
-    assert judged(mark) is Verdict.WATCH
+    assert judged(mark) is MarkVerdict.WATCH
 
 
 def test_another_run_s_place_is_refused_to_a_script_that_did_not_restore() -> None:
     other = replace(MARK, run="other")
 
-    assert judged(other, is_meant=False) is Verdict.FOREIGN
-    assert judged(replace(other, is_released=True), is_meant=False) is Verdict.FOREIGN
-    assert judged(replace(other, is_released=True)) is Verdict.TAKE
+    assert judged(other, is_meant=False) is MarkVerdict.FOREIGN
+    assert judged(replace(other, is_released=True), is_meant=False) is MarkVerdict.FOREIGN
+    assert judged(replace(other, is_released=True)) is MarkVerdict.TAKE
 
 
 def test_a_process_that_has_ended_is_known_to_be_dead_on_its_own_machine_alone() -> None:
@@ -107,14 +110,14 @@ def test_where_nobody_can_list_processes_the_lock_tells_that_an_owner_is_dead(
     assert not owner_marks.is_same_kernel(replace(unlisted, host="elsewhere"))
 
 
-def set_mark(where: Path, mark: Mark) -> FolderMarks:
+def set_mark(where: Path, mark: OwnerMark) -> FolderMarks:
     of = FolderMarks(str(where))
     of.take(mark, of.read())
     return of
 
 
 def taken(where: Path, owner: Owner = MINE, heard: Heard | None = None) -> Ownership:
-    claim = Claim(owner, True, PERIOD, 6 * PERIOD)
+    claim = OwnershipClaim(owner, True, PERIOD, 6 * PERIOD)
     return ownership.take(FolderMarks(str(where)), claim, lambda: 0, heard if heard is not None else Heard())
 
 
@@ -135,7 +138,7 @@ def test_a_run_without_a_name_is_told_by_its_process(tmp_path: Path) -> None:
     set_mark(tmp_path, replace(MARK, run=str(tmp_path), launch="aa"))
     heard = Heard()
 
-    claim = Claim(Owner(str(tmp_path), launch="aa"), True, PERIOD, 1.5)
+    claim = OwnershipClaim(Owner(str(tmp_path), launch="aa"), True, PERIOD, 1.5)
     ownership.take(FolderMarks(str(tmp_path)), claim, lambda: 0, heard).release()
 
     assert heard[0].startswith(f"{tmp_path} was written by process 7 on node, which did not say that")
@@ -186,7 +189,7 @@ def test_of_many_that_take_a_place_at_once_one_wins(tmp_path: Path) -> None:
         assert seen is not None
         won: list[str] = []
 
-        def run(seen: ownership.Seen = seen, won: list[str] = won) -> None:
+        def run(seen: ownership.SeenMark = seen, won: list[str] = won) -> None:
             mark = owner_marks.made(MINE, seen.mark.generation + 1, PERIOD)
             with suppress(Overtaken):
                 won.append(of.take(mark, seen).mark.session)
@@ -231,7 +234,7 @@ def test_a_slow_look_at_the_checkpoints_does_not_let_a_zombie_keep_its_place(tmp
         wait_until(lambda: zombie._marks.read() != seen)
         return 7
 
-    successor = ownership.take(FolderMarks(str(tmp_path)), Claim(MINE, period=PERIOD), slow, Heard())
+    successor = ownership.take(FolderMarks(str(tmp_path)), OwnershipClaim(MINE, period=PERIOD), slow, Heard())
 
     assert successor.generation == 8
     zombie.release()
@@ -249,7 +252,7 @@ def test_what_an_earlier_bireme_has_written_is_understood(tmp_path: Path) -> Non
     old = {"run": "mine", "attempt": 1, "host": os.uname().nodename, "pid": 1}
     (tmp_path / "owner.json").write_text(json.dumps(old))
 
-    ownership = folder_marks.take(str(tmp_path), Claim(MINE), lambda: 0, Heard())
+    ownership = folder_marks.take(str(tmp_path), OwnershipClaim(MINE), lambda: 0, Heard())
 
     assert sorted(os.listdir(tmp_path)) == ["owner-000001.json", "owner.lock"]
     ownership.release()

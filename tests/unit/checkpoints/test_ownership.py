@@ -13,8 +13,8 @@ import pytest
 from bireme.runtime.checkpoints.consensus import Patience
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, listed
 from bireme.runtime.checkpoints.storage import checkpoint_format, checkpoint_reader, folder_marks
-from bireme.runtime.checkpoints.storage.folder_store import Folder
-from bireme.runtime.checkpoints.storage.ownership import Claim, Ownership
+from bireme.runtime.checkpoints.storage.folder_store import FolderStore
+from bireme.runtime.checkpoints.storage.ownership import Ownership, OwnershipClaim
 from bireme.runtime.checkpoints.values import Owner
 from bireme.runtime.script.complaints import Complaint
 from bireme.runtime.script.rank_env import read_rank_env
@@ -32,7 +32,7 @@ TORCHRUN = {
 
 
 def taken(folder: Path) -> Ownership:
-    return folder_marks.take(str(folder), Claim(Owner("train-abcd")), lambda: 0, tell=print)
+    return folder_marks.take(str(folder), OwnershipClaim(Owner("train-abcd")), lambda: 0, tell=print)
 
 
 def test_a_folder_that_was_taken_is_held_until_it_is_released(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_what_a_later_owner_has_saved_is_not_removed_by_one_that_was_replaced(tm
     for step in (10, 20, 30):
         later.save(step, {"x": 1}, {}, {})
     later.close()
-    heads = [checkpoint_reader.stated(Folder(str(tmp_path)), one.name) for one in listed(str(tmp_path))]
+    heads = [checkpoint_reader.stated(FolderStore(str(tmp_path)), one.name) for one in listed(str(tmp_path))]
     assert {checkpoint_format.generation(head.serial) for head in heads} == {1}
 
     stopped = Checkpoints(str(tmp_path), Owner("run"), Keep(last=1), Heard(), LIVELY)

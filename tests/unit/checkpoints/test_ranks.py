@@ -11,7 +11,7 @@ from bireme.runtime.checkpoints.consensus import Patience
 from bireme.runtime.checkpoints.manager import Checkpoints, Keep, Owner, listed
 from bireme.runtime.checkpoints.storage import owner_marks
 from bireme.runtime.checkpoints.storage.folder_marks import FolderMarks
-from bireme.runtime.checkpoints.storage.folder_store import Folder
+from bireme.runtime.checkpoints.storage.folder_store import FolderStore
 from tests.unit.checkpoints.building import Heard
 
 SHORT = Patience(to_begin=0.3, to_end=20.0, when_awaited=0.2, after_absence=0.01)
@@ -71,7 +71,7 @@ def test_after_a_failure_nobody_waits_for_a_rank_0_that_is_dead(tmp_path: Path) 
     heard = Heard()
     mark = owner_marks.made(Owner("run"), 1, 5.0)
     FolderMarks(str(tmp_path)).take(mark, None)
-    Folder(str(tmp_path)).begin(Owner("run"), mark.session, 10, "abcd")
+    FolderStore(str(tmp_path)).begin(Owner("run"), mark.session, 10, "abcd")
     rank_1 = Checkpoints(str(tmp_path), Owner("run", 1, 2), Keep(), heard, LONG)
     rank_1.save(10, {"x": 1}, {}, {})
     began = time.monotonic()

@@ -18,8 +18,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Set,
 
 from .consensus import Meeting, Patience, pauses
 from .storage import checkpoint_format, checkpoint_reader, owner_marks
-from .storage.checkpoint_format import Array, Chunk, Head, Sheet, Signature
-from .storage.ownership import Marks, Ownership, Seen
+from .storage.checkpoint_format import Array, CheckpointHead, Chunk, Sheet, Signature
+from .storage.ownership import Marks, Ownership, SeenMark
 from .values import Owner
 
 FAILED = "rank-{}.failed"
@@ -66,7 +66,7 @@ class StagingArea(Protocol):
     def abandon(self) -> None: ...
 
 
-class Store(checkpoint_reader.Shelf, Protocol):
+class CheckpointStore(checkpoint_reader.Shelf, Protocol):
     """Where checkpoints can be written and removed."""
 
     pause: float
@@ -97,7 +97,7 @@ class GivenUp(Exception):
     """A checkpoint was not finished, for a reason that is not this rank's disk."""
 
 
-class NoRoom(GivenUp):
+class OtherRankHasNoRoom(GivenUp):
     """Another rank has found no room."""
 
 
@@ -110,7 +110,7 @@ class Writer:
 
     def __init__(
         self,
-        store: Store,
+        store: CheckpointStore,
         owner: Owner,
         meeting: Meeting,
         tell: Callable[[str], None],
@@ -127,7 +127,7 @@ class Writer:
         self._cleared = ""
         self._saved = 0
         self._leader = ""
-        self._divided: Optional[Seen] = None
+        self._divided: Optional[SeenMark] = None
 
     def fail(self) -> None:
         """Says that the script has failed: perhaps another rank is dead, and would be waited for in vain."""
@@ -156,7 +156,7 @@ class Writer:
                 self._meeting.forget()
             self._confirm(ownership)
             self._saved += 1
-            head = Head(
+            head = CheckpointHead(
                 load.step,
                 checkpoint_format.serial(ownership.generation, self._saved),
                 time.time(),
@@ -235,7 +235,7 @@ class Writer:
         self._leader = session
         return area
 
-    def _is_divided(self, seen: Seen) -> bool:
+    def _is_divided(self, seen: SeenMark) -> bool:
         """Whether the mark is of a rank 0 that has restored something else; raises Divided if that one lives.
 
         An earlier life of it has, and its mark is there until the next one has set its own.
@@ -292,7 +292,7 @@ class Writer:
                     )
                 elif FAILED.format(rank) in files:
                     why = area.read(FAILED.format(rank)).decode(errors="replace")
-                    kind = NoRoom if why in map(os.strerror, FULL) else GivenUp
+                    kind = OtherRankHasNoRoom if why in map(os.strerror, FULL) else GivenUp
                     raise kind(f"rank {rank} could not write: {why}")
             missing -= set(signatures)
             patience = self._patience

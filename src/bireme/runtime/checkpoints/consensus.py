@@ -21,7 +21,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Protocol
 
 from ..script.complaints import Passing
 from .storage import checkpoint_format, owner_marks, ownership
-from .storage.ownership import Seen
+from .storage.ownership import SeenMark
 from .values import Owner
 
 _NONCE = re.compile(r"[0-9a-f]{1,64}")
@@ -80,7 +80,7 @@ class Alone:
         return verdict
 
 
-class Group:
+class RankGroup:
     """The ranks of torch's default process group."""
 
     is_talking = True
@@ -111,10 +111,10 @@ def gang(owner: Owner) -> Any:
         return Alone()
     if distributed.get_world_size() != owner.world_size or owner.world_size == 1:
         return Alone()
-    return Group(torch)
+    return RankGroup(torch)
 
 
-class Choice(NamedTuple):
+class ChosenCheckpoint(NamedTuple):
     """A checkpoint by its name and nonce; both are empty if there is none to restore."""
 
     name: str = ""
@@ -169,7 +169,7 @@ class Meeting:
         """Rank 0: tells the others that it has not chosen yet; another beat, that it still lives."""
         self._note(f"{self._names()}{self._count + 1}", {"beat": beat})
 
-    def say(self, choice: Choice) -> None:
+    def say(self, choice: ChosenCheckpoint) -> None:
         """Rank 0: tells the others what it restores."""
         name = self._next()
         self.origin = choice.nonce
@@ -181,7 +181,7 @@ class Meeting:
                 f"{self._store.where}"
             )
 
-    def hear(self) -> Optional[Choice]:
+    def hear(self) -> Optional[ChosenCheckpoint]:
         """Any other rank: what rank 0 restores; None if this rank has to find out by itself."""
         self._heard = self._next()
         choice = self.again()
@@ -213,7 +213,7 @@ class Meeting:
         self._refuse_unheard(patience.to_end)
         return None
 
-    def again(self) -> Optional[Choice]:
+    def again(self) -> Optional[ChosenCheckpoint]:
         """What rank 0 says now, should the choice have been one of an earlier life of it."""
         return self._understood(self._store.noted(self._heard))
 
@@ -223,7 +223,7 @@ class Meeting:
             self._store.unnote(self._names())
             self._is_noted = False
 
-    def _understood(self, noted: Optional[bytes]) -> Optional[Choice]:
+    def _understood(self, noted: Optional[bytes]) -> Optional[ChosenCheckpoint]:
         choice = read_choice(noted)
         if choice is not None:
             self.origin = choice.nonce
@@ -248,9 +248,9 @@ class Meeting:
         self._store.note(name, json.dumps(content).encode("ascii"))
         self._is_noted = True
 
-    def _mark(self) -> Optional[Seen]:
+    def _mark(self) -> Optional[SeenMark]:
         try:
-            found: Optional[Seen] = self._store.marks().read()
+            found: Optional[SeenMark] = self._store.marks().read()
         except (OSError, owner_marks.Malformed):
             return None
         return found
@@ -264,7 +264,7 @@ class Meeting:
         return f".choice-{owner_marks.key(owner.run)}-{owner.attempt}-{owner.launch or '0'}-"
 
 
-def read_choice(text: Optional[bytes]) -> Optional[Choice]:
+def read_choice(text: Optional[bytes]) -> Optional[ChosenCheckpoint]:
     """The choice that a note tells; None if there is no note, or one that is not a choice."""
     try:
         content = json.loads(text) if text else None
@@ -272,10 +272,10 @@ def read_choice(text: Optional[bytes]) -> Optional[Choice]:
         return None
     if not isinstance(content, dict):
         return None
-    values = [content.get(name) for name in Choice._fields]
+    values = [content.get(name) for name in ChosenCheckpoint._fields]
     if not all(isinstance(value, str) and len(value) <= 1000 for value in values):
         return None
-    choice = Choice(*map(str, values))
+    choice = ChosenCheckpoint(*map(str, values))
     if not choice.name and not choice.nonce:
         return choice._replace(
             why_not="".join(char if char.isprintable() else "?" for char in choice.why_not)

@@ -13,10 +13,10 @@ from ..script.complaints import Complaint, Passing
 from . import selection
 from .consensus import Alone
 from .storage import checkpoint_format, checkpoint_reader, locations
-from .storage.checkpoint_format import Head
+from .storage.checkpoint_format import CheckpointHead
 from .storage.checkpoint_reader import Shelf
-from .storage.folder_store import Folder
-from .values import Found, Owner, Torn, Unreadable
+from .storage.folder_store import FolderStore
+from .values import FoundCheckpoint, Owner, Torn, Unreadable
 
 _AT_STEP = re.compile(r"(.+)@([0-9]{1,18})")
 
@@ -24,7 +24,7 @@ _AT_STEP = re.compile(r"(.+)@([0-9]{1,18})")
 class Loaded(Dict[str, Any]):
     """The parts of a checkpoint by name, on the CPU; what had a `state_dict` is that dict."""
 
-    def __init__(self, parts: Dict[str, Any], head: Head, where: str, is_sharded: bool) -> None:
+    def __init__(self, parts: Dict[str, Any], head: CheckpointHead, where: str, is_sharded: bool) -> None:
         super().__init__(parts)
         self.step = head.step
         self.metrics = dict(head.metrics)
@@ -65,7 +65,7 @@ def load(source: Union[str, os.PathLike[str]]) -> Loaded:
     )
 
 
-def _loaded(shelf: Shelf, found: Found, problems: List[str]) -> Optional[Loaded]:
+def _loaded(shelf: Shelf, found: FoundCheckpoint, problems: List[str]) -> Optional[Loaded]:
     why = found.why_not
     with shelf.hold(found.name):
         try:
@@ -99,8 +99,8 @@ def _found(text: str) -> Tuple[Shelf, Optional[int]]:
     if os.path.isdir(where):
         if os.path.exists(os.path.join(where, checkpoint_format.HEAD)):
             parent, name = os.path.split(os.path.abspath(where))
-            return _Single(Folder(parent), name), step
-        if not Folder(where).names():
+            return _Single(FolderStore(parent), name), step
+        if not FolderStore(where).names():
             where = notes.checkpoints(where)  # a run's directory, perhaps
         shelf = locations.store(where).snapshot()
         return shelf, step

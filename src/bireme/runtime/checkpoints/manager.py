@@ -13,16 +13,16 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from ..script.complaints import Complaint, Passing
 from . import consensus, selection
-from .checkpoint_writer import FULL, LOST, Divided, GivenUp, Load, NoRoom, Store, Writer
+from .checkpoint_writer import FULL, LOST, CheckpointStore, Divided, GivenUp, Load, OtherRankHasNoRoom, Writer
 from .consensus import Meeting, Patience
 from .selection import Chooser
 from .state import arrays
 from .state import parts as state_parts
 from .state.arrays import Memory, Shapeless
 from .storage import checkpoint_format, checkpoint_reader, checkpoint_retention, locations
-from .storage.checkpoint_format import Array, Head
-from .storage.ownership import Claim, Ownership
-from .values import Found as Found
+from .storage.checkpoint_format import Array, CheckpointHead
+from .storage.ownership import Ownership, OwnershipClaim
+from .values import FoundCheckpoint as FoundCheckpoint
 from .values import Keep as Keep
 from .values import Owner as Owner
 from .values import Restored as Restored
@@ -76,7 +76,7 @@ class Checkpoints:
             )
         if keep.best and not keep.metric:
             raise Complaint(f"the best {keep.best} are to be kept, and by no metric", "write metric='loss'")
-        self._store: Store = locations.store(where)
+        self._store: CheckpointStore = locations.store(where)
         self._where = where
         self._owner = owner
         self._keep = keep
@@ -159,7 +159,9 @@ class Checkpoints:
         """The same with checkpoints of another place, where nothing is ever written."""
         return self._restore(locations.store(where), parts, step)
 
-    def _restore(self, shelf: Store, parts: Mapping[str, Any], step: Optional[int]) -> Optional[Restored]:
+    def _restore(
+        self, shelf: CheckpointStore, parts: Mapping[str, Any], step: Optional[int]
+    ) -> Optional[Restored]:
         self.wait()
         self._is_meant = True
         gang = consensus.gang(self._owner)
@@ -198,7 +200,7 @@ class Checkpoints:
             self._ownership.release()
             self._before, self._ownership = self._ownership, None
         patience, session = self._patience, self._before.left() if self._before else ""
-        claim = Claim(self._owner, self._is_meant, patience.heartbeat, patience.silence, session)
+        claim = OwnershipClaim(self._owner, self._is_meant, patience.heartbeat, patience.silence, session)
         try:
             self._ownership = locations.take(self._store, claim, self._generation, self._tell)
         except Complaint:
@@ -274,8 +276,8 @@ class Checkpoints:
             try:
                 self._writer.lead(load, ownership)
                 return
-            except (OSError, NoRoom) as error:
-                is_full = isinstance(error, NoRoom) or error.errno in FULL
+            except (OSError, OtherRankHasNoRoom) as error:
+                is_full = isinstance(error, OtherRankHasNoRoom) or error.errno in FULL
                 if not is_full or not self._made_room(load.size, ownership):
                     raise
 
@@ -328,7 +330,7 @@ class Checkpoints:
             except OSError as error:
                 self._tell(f"checkpoint {name} cannot be removed: {error.strerror}")
 
-    def _own(self, generation: int) -> Tuple[Dict[str, Head], Dict[str, int]]:
+    def _own(self, generation: int) -> Tuple[Dict[str, CheckpointHead], Dict[str, int]]:
         """The checkpoints of this run, and the steps of its torn ones."""
         good, torn = {}, {}
         for found, head in checkpoint_reader.newest_first(self._store.snapshot()):
@@ -342,14 +344,14 @@ class Checkpoints:
         return good, torn
 
 
-def listed(where: str) -> Tuple[Found, ...]:
+def listed(where: str) -> Tuple[FoundCheckpoint, ...]:
     """The checkpoints that are there, oldest first, judged by their heads and sizes."""
     return tuple(
         found for found, _ in reversed(checkpoint_reader.newest_first(locations.store(where).snapshot()))
     )
 
 
-def verified(where: str) -> Tuple[Found, ...]:
+def verified(where: str) -> Tuple[FoundCheckpoint, ...]:
     """The same, with every checksum verified."""
     shelf = locations.store(where)
     answer = []

@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..script.complaints import Complaint, Passing
-from .consensus import Choice, Meeting, pauses
+from .consensus import ChosenCheckpoint, Meeting, pauses
 from .state import parts as state_parts
 from .state import plain_values, tensorflow_objects
 from .storage import checkpoint_reader
-from .storage.checkpoint_format import Head, Sheet
+from .storage.checkpoint_format import CheckpointHead, Sheet
 from .storage.checkpoint_reader import Shelf
-from .values import Found, Owner, Restored, Torn, Unreadable
+from .values import FoundCheckpoint, Owner, Restored, Torn, Unreadable
 
 _NOTICED = 10.0
 """The seconds within which what one machine has written is seen by another."""
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedCheckpoint:
     """A checkpoint whose checksums are verified, and the bytes that this rank needs."""
 
     name: str
-    head: Head
+    head: CheckpointHead
     common: Sheet
     common_data: Any
     mine: Optional[Sheet]
@@ -47,7 +47,7 @@ class Chooser:
     tell: Callable[[str], None]
 
     @contextlib.contextmanager
-    def chosen(self, step: Optional[int]) -> Iterator[Optional[Opened]]:
+    def chosen(self, step: Optional[int]) -> Iterator[Optional[OpenedCheckpoint]]:
         """The checkpoint to restore, kept from being removed meanwhile; None if there is none."""
         is_quiet = not self.gang.is_talking
         if is_quiet and self.meeting.follows:
@@ -63,14 +63,16 @@ class Chooser:
                     found = stack.enter_context(self._first_good(step))
             except (Complaint, OSError) as error:
                 if leads:
-                    self.meeting.say(Choice(why_not=str(error)[:300]))  # so that none waits in vain
+                    self.meeting.say(ChosenCheckpoint(why_not=str(error)[:300]))  # so that none waits in vain
                 raise
             if leads:
-                self.meeting.say(Choice(found.name, found.head.nonce) if found else Choice())
+                self.meeting.say(
+                    ChosenCheckpoint(found.name, found.head.nonce) if found else ChosenCheckpoint()
+                )
             yield found
 
     @contextlib.contextmanager
-    def _as_told(self, choice: Choice) -> Iterator[Optional[Opened]]:
+    def _as_told(self, choice: ChosenCheckpoint) -> Iterator[Optional[OpenedCheckpoint]]:
         why = ""
         # Another machine's files may take a moment to be seen here.
         for _ in pauses(self.shelf, _NOTICED):
@@ -96,7 +98,7 @@ class Chooser:
         )
 
     @contextlib.contextmanager
-    def _first_good(self, step: Optional[int]) -> Iterator[Optional[Opened]]:
+    def _first_good(self, step: Optional[int]) -> Iterator[Optional[OpenedCheckpoint]]:
         both = checkpoint_reader.newest_first(self.shelf.snapshot())
         unread: List[str] = []  # what may be whole, and this run's
         for found, head in both:
@@ -109,7 +111,7 @@ class Chooser:
                 unread.append(f"{found.name}: {found.why_not}")
         for name in self._proposals(both, step, bool(unread)):
             with self.shelf.hold(name):
-                opened: Optional[Opened] = None
+                opened: Optional[OpenedCheckpoint] = None
                 try:
                     opened = found_whole(self.shelf, name, self.owner, self.gang)
                 except Torn as torn:
@@ -134,7 +136,10 @@ class Chooser:
         yield None
 
     def _proposals(
-        self, both: List[Tuple[Found, Optional[Head]]], step: Optional[int], is_some_unread: bool
+        self,
+        both: List[Tuple[FoundCheckpoint, Optional[CheckpointHead]]],
+        step: Optional[int],
+        is_some_unread: bool,
     ) -> Iterator[str]:
         """The names to try, the best first: those that rank 0 sees."""
         named = {head.serial: found.name for found, head in both if head is not None}
@@ -153,7 +158,7 @@ class Chooser:
             yield named.get(serial, f"step-{0:09d}.0")
 
 
-def ordered(newest_first: List[Head], run: str, is_some_unread: bool) -> List[Head]:
+def ordered(newest_first: List[CheckpointHead], run: str, is_some_unread: bool) -> List[CheckpointHead]:
     """What a run may continue from: its own, then what was there before it; else whatever there is.
 
     What cannot be read may be its own, and then another run's is not what it wants.
@@ -165,7 +170,7 @@ def ordered(newest_first: List[Head], run: str, is_some_unread: bool) -> List[He
     return [] if is_some_unread else newest_first
 
 
-def found_whole(shelf: Shelf, name: str, owner: Owner, gang: Any) -> Opened:
+def found_whole(shelf: Shelf, name: str, owner: Owner, gang: Any) -> OpenedCheckpoint:
     """Verifies everything. Ranks that can talk share the work on what only one of them needs."""
     head = checkpoint_reader.head(shelf, name)
     if 0 not in head.ranks:
@@ -181,10 +186,10 @@ def found_whole(shelf: Shelf, name: str, owner: Owner, gang: Any) -> Opened:
         elif is_my_turn:
             checkpoint_reader.verify(shelf, name, sheets[rank])
     mine = sheets.get(owner.rank)
-    return Opened(name, head, sheets[0], data[0], mine, data.get(owner.rank), sheets)
+    return OpenedCheckpoint(name, head, sheets[0], data[0], mine, data.get(owner.rank), sheets)
 
 
-def restored(shelf: Shelf, opened: Opened, parts: Mapping[str, Any]) -> Restored:
+def restored(shelf: Shelf, opened: OpenedCheckpoint, parts: Mapping[str, Any]) -> Restored:
     """Puts what was read into the parts; without parts, everything comes back in `values`."""
     saved = opened.common.parts
     absent = [name for name in parts if name not in saved]

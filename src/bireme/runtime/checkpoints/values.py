@@ -28,7 +28,7 @@ class Keep(NamedTuple):
     mode: str = "min"
 
 
-class Found(NamedTuple):
+class FoundCheckpoint(NamedTuple):
     """A checkpoint that is there, whether it can be restored, and if not, why."""
 
     name: str

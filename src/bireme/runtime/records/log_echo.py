@@ -93,12 +93,12 @@ def read(echoed: str) -> Optional[Tuple[Reporter, List[Record]]]:
         if role != "" and not (isinstance(role, str) and _ROLE.fullmatch(role)):
             return None
         records: List[Record] = []
-        for key, decode in (("points", _scalars), ("texts", _text), ("params", _params)):
+        for key in ("points", "texts", "params"):
             for fields in _listed(found.get(key, [])):
                 # A record that is out of bounds must not cost the others on its line. OverflowError: an
                 # integer that no float can hold.
                 with contextlib.suppress(ValueError, TypeError, AttributeError, OverflowError):
-                    records.append(decode(*_listed(fields)))
+                    records.append(_record(key, _listed(fields)))
         return Reporter(rank, attempt, start, str(role)), records
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
@@ -128,22 +128,21 @@ def _written(record: Record) -> Iterator[Tuple[str, str]]:
                 yield "params", text
 
 
-def _scalars(step: Any, time: Any, values: Any) -> Record:
-    kept = {name: _number(value) for name, value in _named(values)}
-    return Scalars(_whole(step, _LARGEST_STEP), _time(time), kept)
-
-
-def _text(step: Any, time: Any, name: Any, text: Any) -> Record:
-    if not isinstance(text, str) or not is_name(name):
+def _record(key: str, fields: List[Any]) -> Record:
+    if key == "points":
+        step, time, values = fields
+        kept = {name: _number(value) for name, value in _named(values)}
+        return Scalars(_whole(step, _LARGEST_STEP), _time(time), kept)
+    if key == "texts":
+        step, time, name, text = fields
+        if not isinstance(text, str) or not is_name(name):
+            raise ValueError
+        return Text(_whole(step, _LARGEST_STEP), _time(time), name, text[:_LONGEST_TEXT])
+    time, values = fields
+    shallow = {name: value for name, value in _named(values) if _is_shallow(value, _DEEPEST)}
+    if not shallow:
         raise ValueError
-    return Text(_whole(step, _LARGEST_STEP), _time(time), name, text[:_LONGEST_TEXT])
-
-
-def _params(time: Any, values: Any) -> Record:
-    kept = {name: value for name, value in _named(values) if _is_shallow(value, _DEEPEST)}
-    if not kept:
-        raise ValueError
-    return Params(_time(time), kept)
+    return Params(_time(time), shallow)
 
 
 def _named(values: Any) -> List[Tuple[str, Any]]:

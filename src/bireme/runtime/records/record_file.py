@@ -12,7 +12,7 @@ import fcntl
 import mmap
 import os
 import zlib
-from typing import Optional, Tuple
+from typing import Optional
 
 from .record_format import ALIGNMENT, FRAME, LARGEST, MAGIC
 from .record_reader import file_name, frames
@@ -33,14 +33,36 @@ class RecordFile:
 
     def __init__(self, folder: str, rank: int, attempt: int) -> None:
         os.makedirs(folder, exist_ok=True)
-        self.path, self._fd = _held(folder, rank, attempt)
+        # The first file of this rank and attempt that no living process holds.
+        for number in range(_MOST_HOLDERS):
+            self.path = os.path.join(folder, file_name(rank, attempt, number))
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                os.close(self._fd)
+            except OSError:
+                break  # there are no locks on this file system
+        else:
+            raise OSError(errno.EMFILE, f"{_MOST_HOLDERS} processes are rank {rank} at once")
         self._map: Optional[mmap.mmap] = None
         self._can_map = True
         self._chunk = _FIRST_CHUNK
         # Places are counted from `_base`, where the mapped part begins; `_limit` is its length.
         self._base = self._at = self._limit = 0
         try:
-            self._at = _end_of_good(self._fd)
+            # What a kill or a power cut left half written is cut off before anything is put after it: a
+            # reader stops at the first frame that is not whole.
+            self._at = len(MAGIC)
+            if os.pread(self._fd, self._at, 0) == MAGIC:
+                for _, after in frames(self._fd, self._at):
+                    self._at = after
+                os.ftruncate(self._fd, self._at)
+            else:
+                os.ftruncate(self._fd, 0)
+                if os.pwrite(self._fd, MAGIC, 0) < self._at:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             os.close(self._fd)
             raise
@@ -88,7 +110,7 @@ class RecordFile:
             length += -length % _PAGE
             # Reserved before it is mapped, and mapped before the old part is given up: whatever fails here,
             # what was put stays where it is, and the next try begins from the same state.
-            _reserve(self._fd, base, length)
+            self._reserve(base, length)
             try:
                 held = mmap.mmap(self._fd, length, offset=base)
             except OSError:
@@ -104,50 +126,20 @@ class RecordFile:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._at += len(frame) + -len(frame) % ALIGNMENT
 
+    def _reserve(self, offset: int, length: int) -> None:
+        reserve = getattr(os, "posix_fallocate", None)  # macOS has none
+        if reserve is not None:
+            try:
+                reserve(self._fd, offset, length)
+                return
+            except OSError as error:
+                if error.errno not in _CANNOT_RESERVE:
+                    raise
+        place, end = os.fstat(self._fd).st_size, offset + length
+        while place < end:
+            place += os.pwrite(self._fd, _ZEROS[: end - place], place)
+
     def _unmap(self) -> None:
         if self._map is not None:
             self._map.close()
         self._map, self._limit = None, 0
-
-
-def _held(folder: str, rank: int, attempt: int) -> Tuple[str, int]:
-    """Opens the first file of this rank and attempt that no living process holds."""
-    for number in range(_MOST_HOLDERS):
-        path = os.path.join(folder, file_name(rank, attempt, number))
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return path, fd
-        except BlockingIOError:
-            os.close(fd)
-        except OSError:
-            return path, fd  # there are no locks on this file system
-    raise OSError(errno.EMFILE, f"{_MOST_HOLDERS} processes are rank {rank} at once")
-
-
-def _end_of_good(fd: int) -> int:
-    """Cuts off what a kill or a power cut left half written, and returns where to continue."""
-    end = len(MAGIC)
-    if os.pread(fd, end, 0) == MAGIC:
-        for _, after in frames(fd, end):
-            end = after
-        os.ftruncate(fd, end)
-        return end
-    os.ftruncate(fd, 0)
-    if os.pwrite(fd, MAGIC, 0) < end:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return end
-
-
-def _reserve(fd: int, offset: int, length: int) -> None:
-    reserve = getattr(os, "posix_fallocate", None)  # macOS has none
-    if reserve is not None:
-        try:
-            reserve(fd, offset, length)
-            return
-        except OSError as error:
-            if error.errno not in _CANNOT_RESERVE:
-                raise
-    place, end = os.fstat(fd).st_size, offset + length
-    while place < end:
-        place += os.pwrite(fd, _ZEROS[: end - place], place)

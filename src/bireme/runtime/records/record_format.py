@@ -163,22 +163,21 @@ class RecordDecoder:
         """Returns None for what only the decoder needs, and for what it does not know."""
         try:
             kind, count = _HEAD.unpack_from(payload)
-            return self._scalars(payload, count) if kind == _SCALARS else self._other(kind, count, payload)
+            if kind != _SCALARS:
+                return self._other(kind, count, payload)
+            end = _HEAD.size + 4 * count
+            head = payload[:end]
+            known = self._heads.get(head)
+            if known is None:
+                numbers = struct.unpack_from(f"<{count}I", head, _HEAD.size)
+                if not all(number in self._names for number in numbers):
+                    raise ValueError("a value has no name")
+                names = tuple(self._names[number] for number in numbers)
+                known = self._heads[head] = (names, struct.Struct(f"<qd{count}d"))
+            step, time, *values = known[1].unpack_from(payload, end)
+            return Scalars(step, time, dict(zip(known[0], values)))
         except (struct.error, ValueError, RecursionError):  # the checksum is right: it is another version's
             return None
-
-    def _scalars(self, payload: bytes, count: int) -> Scalars:
-        end = _HEAD.size + 4 * count
-        head = payload[:end]
-        known = self._heads.get(head)
-        if known is None:
-            numbers = struct.unpack_from(f"<{count}I", head, _HEAD.size)
-            if not all(number in self._names for number in numbers):
-                raise ValueError("a value has no name")
-            names = tuple(self._names[number] for number in numbers)
-            known = self._heads[head] = (names, struct.Struct(f"<qd{count}d"))
-        step, time, *values = known[1].unpack_from(payload, end)
-        return Scalars(step, time, dict(zip(known[0], values)))
 
     def _other(self, kind: int, length: int, payload: bytes) -> Optional[Record]:
         at = _HEAD.size

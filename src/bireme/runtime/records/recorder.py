@@ -96,9 +96,30 @@ class Recorder:
                 else:
                     if self._put_quickly(form, step, values):
                         return
-        now = self._clock()
-        kept = dict(values)
-        self._guarded(lambda: self._scalars(step, now, kept))
+        now, kept = self._clock(), dict(values)
+
+        def record() -> None:
+            at = _whole(step)
+            plain: Dict[str, float] = {}
+            copies: Dict[str, DeviceCopy] = {}
+            for name, value in kept.items():
+                try:
+                    copy = None if isinstance(value, (float, int)) else framework_values.begun(value)
+                    if copy is None:
+                        plain[name] = framework_values.number(value)
+                    else:
+                        copies[name] = copy
+                except Exception as error:  # an accelerator that failed raises its own kinds
+                    self._say(f"{name} is not recorded: {_sentence(error)}", about=name)
+            self._put_scalars(at, now, plain)
+
+            def copied(*found: Any) -> None:
+                self._put_scalars(at, now, dict(zip(copies, map(framework_values.number, found))))
+
+            if copies:
+                self._await(tuple(copies.values()), copied)
+
+        self._guarded(record)
 
     def histogram(self, step: int, name: str, values: Any) -> None:
         """Records how values are distributed: a list, an array or a tensor of any shape."""
@@ -203,29 +224,6 @@ class Recorder:
         except Exception as error:  # the script's own objects may raise anything when they are looked at
             self._say(f"this is not recorded: {_sentence(error)}")
 
-    def _scalars(self, step: object, now: float, values: Dict[str, Any]) -> None:
-        at = _whole(step)
-        plain: Dict[str, float] = {}
-        copies: Dict[str, DeviceCopy] = {}
-        for name, value in values.items():
-            try:
-                copy = None if isinstance(value, (float, int)) else framework_values.begun(value)
-                if copy is None:
-                    plain[name] = framework_values.number(value)
-                else:
-                    copies[name] = copy
-            except Exception as error:  # an accelerator that failed raises its own kinds
-                self._say(f"{name} is not recorded: {_sentence(error)}", about=name)
-        self._put_scalars(at, now, plain)
-        if copies:
-            names = tuple(copies)
-
-            def copied(*found: Any) -> None:
-                numbers = map(framework_values.number, found)
-                self._put_scalars(at, now, dict(zip(names, numbers)))
-
-            self._await(tuple(copies.values()), copied)
-
     def _when_copied(self, name: str, value: Any, then: Callable[[Any], None]) -> None:
         def named(value: Any) -> None:
             try:
@@ -293,33 +291,28 @@ class Recorder:
         self._put(lambda space: space.put(payload))
 
     def _put(self, put: Callable[[RecordFile], None]) -> None:
-        try:
-            space = self._opened()
-            if space is None:
-                self.dropped += 1
-            else:
-                put(space)
-        except OSError as error:
-            self._lost(error)
-
-    def _opened(self) -> Optional[RecordFile]:
-        """The file, opened or tried again; None while there is none."""
         if self._closed:
             self._say("what is reported after the run was closed is not recorded")
-        if self._space is not None or self._closed:
-            return self._space
-        # A clock that was set back must not put this off for longer.
-        if self._retry_at - RETRY_AFTER <= self._clock() < self._retry_at:
-            return None
-        if self._resting is None:
-            self._resting = RecordFile(self._folder, self._rank, self._attempt)
-            self.path = self._resting.path
-        self._resting.put(encode(FileOpened(self._clock(), os.getpid())))
-        self._space, self._resting = self._resting, None
-        if self.dropped:
-            self._say(f"what is reported is kept again in {self._folder}; {self.dropped} records are lost")
-            self._told.clear()
-        return self._space
+        # The lower bound: a clock that was set back must not delay the next try for longer.
+        if self._space is None and (
+            self._closed or self._retry_at - RETRY_AFTER <= self._clock() < self._retry_at
+        ):
+            self.dropped += 1
+            return
+        try:
+            if self._space is None:
+                if self._resting is None:
+                    self._resting = RecordFile(self._folder, self._rank, self._attempt)
+                    self.path = self._resting.path
+                self._resting.put(encode(FileOpened(self._clock(), os.getpid())))
+                self._space, self._resting = self._resting, None
+                if self.dropped:
+                    kept = f"what is reported is kept again in {self._folder}"
+                    self._say(f"{kept}; {self.dropped} records are lost")
+                    self._told.clear()
+            put(self._space)
+        except OSError as error:
+            self._lost(error)
 
     def _lost(self, error: OSError) -> None:
         """Does without the file for a while, and gives the names anew afterwards."""

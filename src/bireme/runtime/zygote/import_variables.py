@@ -31,7 +31,7 @@ _VIEWS = ItemsView.__iter__.__code__.co_filename
 RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 
 
-class Reads:
+class ImportReads:
     """What was read so far."""
 
     def __init__(self, names: Iterable[str] = (), prefixes: Iterable[str] = ()) -> None:
@@ -104,10 +104,10 @@ class Noting:
     """Notes reads of the environment for as long as it is entered."""
 
     def __init__(self) -> None:
-        self._reads = Reads()
+        self._reads = ImportReads()
         self._watch = environment_reads.EnvironmentWatch(self._reads.read, on_walk=self._reads.walk)
 
-    def __enter__(self) -> Reads:
+    def __enter__(self) -> ImportReads:
         self._watch.install()
         return self._reads
 

@@ -62,7 +62,7 @@ class Preloaded:
     started: FrozenSet[str]  # modules of the bare interpreter
     modules: FrozenSet[str]  # all modules, the former included
     env: Mapping[str, str]  # the environment that the zygote was given
-    reads: import_variables.Reads  # the variables that acted on the imports
+    reads: import_variables.ImportReads  # the variables that acted on the imports
     streams: Streams
     coerced: Optional[str]  # the LC_CTYPE that Python chose by itself, as it does in the C locale
 
@@ -136,7 +136,7 @@ def coerced_locale() -> Optional[str]:
     return value if value and linux.AVAILABLE and linux.variable_of(os.getpid(), "LC_CTYPE") is None else None
 
 
-def _import(name: str, reads: import_variables.Reads) -> Optional[str]:
+def _import(name: str, reads: import_variables.ImportReads) -> Optional[str]:
     error = None
     try:
         importlib.import_module(name)

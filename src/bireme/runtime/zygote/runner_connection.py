@@ -104,7 +104,7 @@ def kill_remains(doomed: List[Rank], live: Collection[int]) -> List[Rank]:
     return left
 
 
-def _belongs(pid: int, rank: Rank, live: Collection[int], family: Mapping[int, linux.Process]) -> bool:
+def _belongs(pid: int, rank: Rank, live: Collection[int], family: Mapping[int, linux.ProcessEntry]) -> bool:
     """Whether a descendant of ours comes from this rank: by descent, by session, or by its mark."""
     top = pid
     while family[top].parent in family:

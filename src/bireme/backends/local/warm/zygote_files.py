@@ -147,8 +147,8 @@ class ImportReads(Struct, frozen=True):
     values: Mapping[str, str | None]
 
     @property
-    def noted(self) -> import_variables.Reads:
-        return import_variables.Reads(self.names, self.prefixes)
+    def noted(self) -> import_variables.ImportReads:
+        return import_variables.ImportReads(self.names, self.prefixes)
 
     def agree_with(self, environment: Mapping[str, str]) -> bool:
         return self.noted.relevant(environment) == self.values

@@ -22,7 +22,7 @@ _WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "Opt
 
 
 @dataclass(frozen=True)
-class Plan:
+class RestorePlan:
     """How one part is put back: `carry_out` answers the restored value, `undo` brings back what was there."""
 
     name: str
@@ -92,7 +92,7 @@ def unwrapped(part: Any) -> Any:
     return part
 
 
-def plan(name: str, part: Any, node: Node, give: Callable[[Node], Any]) -> Plan:
+def plan(name: str, part: Any, node: Node, give: Callable[[Node], Any]) -> RestorePlan:
     """How the saved node comes back into the part that is here."""
     bare = unwrapped(part)
     torch: Any = sys.modules.get("torch")
@@ -109,10 +109,10 @@ def plan(name: str, part: Any, node: Node, give: Callable[[Node], Any]) -> Plan:
             tensorflow_objects.assign(bare, value)
             return bare
 
-        return Plan(name, 1, assign, lambda: tensorflow_objects.assign(bare, before))
+        return RestorePlan(name, 1, assign, lambda: tensorflow_objects.assign(bare, before))
     if is_pytree(bare):
         made = _onto_pytree(name, bare, comparison.mapping(name, value))
-        return Plan(name, 0, lambda: made)
+        return RestorePlan(name, 0, lambda: made)
     if torch is not None and hasattr(torch, "Tensor") and isinstance(bare, torch.Tensor):
         comparison.refuse_differences(name, {name: value}, {name: bare})
 
@@ -120,7 +120,7 @@ def plan(name: str, part: Any, node: Node, give: Callable[[Node], Any]) -> Plan:
             with torch.no_grad():
                 return bare.copy_(value)
 
-        return Plan(name, 2, copy)
+        return RestorePlan(name, 2, copy)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(bare, numpy.ndarray):
         comparison.refuse_differences(name, {name: value}, {name: bare})
@@ -132,8 +132,8 @@ def plan(name: str, part: Any, node: Node, give: Callable[[Node], Any]) -> Plan:
             numpy.copyto(bare, value)
             return bare
 
-        return Plan(name, 1, copy_into, lambda: numpy.copyto(bare, kept))
-    return Plan(name, 0, lambda: value)
+        return RestorePlan(name, 1, copy_into, lambda: numpy.copyto(bare, kept))
+    return RestorePlan(name, 0, lambda: value)
 
 
 def names(node: Node) -> List[str]:
@@ -141,10 +141,10 @@ def names(node: Node) -> List[str]:
     return [str(key) for key, _ in node["d"]] if isinstance(node, dict) and "d" in node else []
 
 
-def carry_out(plans: List[Plan]) -> Dict[str, Any]:
+def carry_out(plans: List[RestorePlan]) -> Dict[str, Any]:
     """Puts all parts back, or none: what can fail comes first, and is undone."""
     values: Dict[str, Any] = {}
-    done: List[Plan] = []
+    done: List[RestorePlan] = []
     for plan in sorted(plans, key=lambda plan: plan.order):
         try:
             values[plan.name] = plan.carry_out()
@@ -200,7 +200,7 @@ def _cloned(torch: Any, value: Any) -> Any:
     return value
 
 
-def _module(name: str, part: Any, bare: Any, value: Any) -> Plan:
+def _module(name: str, part: Any, bare: Any, value: Any) -> RestorePlan:
     here = bare.state_dict()
     saved = comparison.without_prefix(comparison.mapping(name, value), here)
     comparison.refuse_differences(name, saved, here)
@@ -215,10 +215,10 @@ def _module(name: str, part: Any, bare: Any, value: Any) -> Plan:
         return part
 
     # Last of all, because it needs no undoing: its names and shapes are known to fit.
-    return Plan(name, 2, put)
+    return RestorePlan(name, 2, put)
 
 
-def _stateful(name: str, part: Any, bare: Any, value: Any) -> Plan:
+def _stateful(name: str, part: Any, bare: Any, value: Any) -> RestorePlan:
     before = bare.state_dict() if callable(getattr(bare, "state_dict", None)) else None
     if isinstance(before, dict) and "param_groups" in before and isinstance(value, Mapping):
         comparison.refuse_other_parameters(name, value, before, bare)
@@ -243,7 +243,7 @@ def _stateful(name: str, part: Any, bare: Any, value: Any) -> Plan:
         if before is not None:
             bare.load_state_dict(before)
 
-    return Plan(name, 1, put, undo)
+    return RestorePlan(name, 1, put, undo)
 
 
 def is_pytree(value: Any) -> bool:

@@ -94,7 +94,7 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Head:
+class CheckpointHead:
     """What makes a folder a checkpoint. `serial` orders those of a place, also when a run went back."""
 
     step: int
@@ -185,17 +185,17 @@ def unseal(text: bytes) -> Dict[str, Any]:
     return content
 
 
-def write_head(head: Head) -> bytes:
+def write_head(head: CheckpointHead) -> bytes:
     return seal(asdict(head))
 
 
-def read_head(text: bytes) -> Head:
+def read_head(text: bytes) -> CheckpointHead:
     """Reads a head. Its fields refuse what makes no sense: others may have written it, checksum and all."""
     content = unseal(text)
     if content.get("version") != VERSION:
         raise Unreadable(f"is of format {str(content.get('version'))[:20]}, and this Bireme reads {VERSION}")
     ranks = {int(rank): Signature(**one) for rank, one in content.pop("ranks").items()}
-    return Head(**content, ranks=ranks)
+    return CheckpointHead(**content, ranks=ranks)
 
 
 def write_sheet(sheet: Sheet) -> bytes:

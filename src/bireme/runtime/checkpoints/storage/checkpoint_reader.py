@@ -7,9 +7,9 @@ import mmap
 import zlib
 from typing import Any, Iterator, List, Protocol, Tuple
 
-from ..values import Found, Torn, Unreadable
+from ..values import FoundCheckpoint, Torn, Unreadable
 from . import checkpoint_format
-from .checkpoint_format import Head, Sheet
+from .checkpoint_format import CheckpointHead, Sheet
 
 
 class Shelf(Protocol):
@@ -28,14 +28,14 @@ class Shelf(Protocol):
     def hold(self, name: str) -> contextlib.AbstractContextManager[None]: ...
 
 
-def head(shelf: Shelf, name: str) -> Head:
+def head(shelf: Shelf, name: str) -> CheckpointHead:
     """The head of a checkpoint whose files all have the size that they should; raises Torn, Unreadable."""
     found = stated(shelf, name)
     _expect_files(shelf, name, found)
     return found
 
 
-def stated(shelf: Shelf, name: str) -> Head:
+def stated(shelf: Shelf, name: str) -> CheckpointHead:
     """The head of a checkpoint, whatever has become of its other files; raises Torn, Unreadable."""
     with _named(checkpoint_format.HEAD):
         found = checkpoint_format.read_head(shelf.read(name, checkpoint_format.HEAD))
@@ -44,13 +44,13 @@ def stated(shelf: Shelf, name: str) -> Head:
     return found
 
 
-def _expect_files(shelf: Shelf, name: str, found: Head) -> None:
+def _expect_files(shelf: Shelf, name: str, found: CheckpointHead) -> None:
     for rank, signature in found.ranks.items():
         _expect(shelf, name, checkpoint_format.sheet_file(rank), signature.sheet_size)
         _expect(shelf, name, checkpoint_format.data_file(rank), signature.size)
 
 
-def sheet(shelf: Shelf, name: str, of: Head, rank: int) -> Sheet:
+def sheet(shelf: Shelf, name: str, of: CheckpointHead, rank: int) -> Sheet:
     """The sheet of a rank, verified."""
     file = checkpoint_format.sheet_file(rank)
     text = shelf.read(name, file)
@@ -80,9 +80,9 @@ def verify(shelf: Shelf, name: str, of: Sheet) -> None:
         pass
 
 
-def found(shelf: Shelf, name: str) -> Tuple[Found, Head | None]:
+def found(shelf: Shelf, name: str) -> Tuple[FoundCheckpoint, CheckpointHead | None]:
     """What can be said of a checkpoint by its head and sizes alone."""
-    bad = Found(name, checkpoint_format.step_of(name) or 0, {}, is_good=False)
+    bad = FoundCheckpoint(name, checkpoint_format.step_of(name) or 0, {}, is_good=False)
     try:
         stands = stated(shelf, name)
         # From here on it is known whose it is, also if it turns out to be torn.
@@ -92,11 +92,13 @@ def found(shelf: Shelf, name: str) -> Tuple[Found, Head | None]:
         return bad._replace(why_not=str(torn), is_torn=True), None
     except Unreadable as error:
         return bad._replace(why_not=str(error)), None
-    good = Found(name, stands.step, stands.metrics, stands.time, stands.size, stands.world_size, stands.run)
+    good = FoundCheckpoint(
+        name, stands.step, stands.metrics, stands.time, stands.size, stands.world_size, stands.run
+    )
     return good, stands
 
 
-def newest_first(shelf: Shelf) -> List[Tuple[Found, Head | None]]:
+def newest_first(shelf: Shelf) -> List[Tuple[FoundCheckpoint, CheckpointHead | None]]:
     """All checkpoints; torn ones are put where their step belongs."""
     all_found = [found(shelf, name) for name in shelf.names()]
     ordered = sorted(

@@ -6,10 +6,10 @@ import math
 from typing import Dict, List, Mapping, Sequence, Tuple
 
 from ..values import Keep
-from .checkpoint_format import Head
+from .checkpoint_format import CheckpointHead
 
 
-def unwanted(good: Mapping[str, Head], torn: Mapping[str, int], keep: Keep) -> List[str]:
+def unwanted(good: Mapping[str, CheckpointHead], torn: Mapping[str, int], keep: Keep) -> List[str]:
     """The names to remove. `torn` ones, with their steps, go once enough good ones are newer."""
     by_age = sorted(good, key=lambda name: good[name].serial)
     last = max(keep.last, 1)
@@ -24,7 +24,7 @@ def unwanted(good: Mapping[str, Head], torn: Mapping[str, int], keep: Keep) -> L
     return wanted
 
 
-def spare(good: Mapping[str, Head], keep: Keep, missing: int) -> List[str]:
+def spare(good: Mapping[str, CheckpointHead], keep: Keep, missing: int) -> List[str]:
     """What may go before its time so that a newer one fits, the oldest first; nothing if that is in vain.
 
     The newest and the best stay: a disk may be too small for what was asked for, but is never left empty.
@@ -35,7 +35,7 @@ def spare(good: Mapping[str, Head], keep: Keep, missing: int) -> List[str]:
     return found if sum(good[name].size for name in found) >= missing else []
 
 
-def _best(by_age: Sequence[str], good: Mapping[str, Head], keep: Keep) -> List[str]:
+def _best(by_age: Sequence[str], good: Mapping[str, CheckpointHead], keep: Keep) -> List[str]:
     if not keep.best or not keep.metric:
         return []
     sign = -1.0 if keep.mode == "max" else 1.0

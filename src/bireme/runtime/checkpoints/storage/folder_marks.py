@@ -19,8 +19,8 @@ from typing import Callable, Iterator, List, Optional, Tuple
 
 from ..values import Owner
 from . import owner_marks, ownership
-from .owner_marks import Malformed, Mark
-from .ownership import Claim, Overtaken, Ownership, Seen, Tell
+from .owner_marks import Malformed, OwnerMark
+from .ownership import Overtaken, Ownership, OwnershipClaim, SeenMark, Tell
 
 PATIENCE = 10.0
 _NAME = re.compile(r"owner-(\d{6,13})\.json")
@@ -35,7 +35,7 @@ class FolderMarks:
     def __init__(self, where: str) -> None:
         self.where = where
 
-    def read(self) -> Optional[Seen]:
+    def read(self) -> Optional[SeenMark]:
         failure: Exception = Malformed(self.where)
         for _ in range(20):
             numbered = self._numbered()
@@ -52,7 +52,7 @@ class FolderMarks:
             time.sleep(0.05)
         raise failure
 
-    def take(self, mark: Mark, over: Optional[Seen]) -> Seen:
+    def take(self, mark: OwnerMark, over: Optional[SeenMark]) -> SeenMark:
         os.makedirs(self.where, exist_ok=True)
         found = self.read()
         if (found and found.tag) != (over and over.tag):
@@ -72,7 +72,7 @@ class FolderMarks:
             self._remove(_LEGACY)
         return found
 
-    def renew(self, mark: Mark) -> Seen:
+    def renew(self, mark: OwnerMark) -> SeenMark:
         name = _name(mark)
         try:
             before = self._read(name).mark
@@ -93,10 +93,10 @@ class FolderMarks:
             raise Overtaken(found.mark if found else None)
         return found
 
-    def is_there(self, mark: Mark) -> bool:
+    def is_there(self, mark: OwnerMark) -> bool:
         return os.path.lexists(os.path.join(self.where, _name(mark)))
 
-    def age(self, seen: Seen) -> float:
+    def age(self, seen: SeenMark) -> float:
         return max(0.0, self.now() - seen.modified)
 
     def now(self) -> float:
@@ -112,16 +112,16 @@ class FolderMarks:
         found = [(int(match.group(1)), match.group()) for match in map(_NAME.fullmatch, names) if match]
         return sorted(found) or [(0, name) for name in names if name == _LEGACY]
 
-    def _read(self, name: str) -> Seen:
+    def _read(self, name: str) -> SeenMark:
         with open(os.path.join(self.where, name), "rb") as opened:
             text = opened.read(owner_marks.LIMIT + 1)
             modified = os.fstat(opened.fileno()).st_mtime
         mark = owner_marks.read(text)
         if name != _LEGACY and _name(mark) != name:
             raise Malformed(f"says it is {_name(mark)}")
-        return Seen(mark, f"{name} {mark.session} {mark.beat} {modified}", modified)
+        return SeenMark(mark, f"{name} {mark.session} {mark.beat} {modified}", modified)
 
-    def _create(self, partial: str, name: str, mark: Mark) -> None:
+    def _create(self, partial: str, name: str, mark: OwnerMark) -> None:
         """Gives the file its name, unless something has it already."""
         path = os.path.join(self.where, name)
         try:
@@ -179,7 +179,7 @@ class Lock:
             os.close(self.handle)
 
 
-def take(where: str, claim: Claim, least: Callable[[], int], tell: Tell) -> Ownership:
+def take(where: str, claim: OwnershipClaim, least: Callable[[], int], tell: Tell) -> Ownership:
     """Takes the folder for this run; raises Complaint if it is another's, OSError if it cannot be written."""
     os.makedirs(where, exist_ok=True)
     of = FolderMarks(where)
@@ -218,7 +218,7 @@ def _is_locked(of: FolderMarks, handle: int, owner: Owner) -> bool:
             raise ownership.refusal(of.where, mark, owner)
 
 
-def _mark(of: FolderMarks) -> Optional[Mark]:
+def _mark(of: FolderMarks) -> Optional[OwnerMark]:
     try:
         seen = of.read()
     except Malformed:
@@ -226,5 +226,5 @@ def _mark(of: FolderMarks) -> Optional[Mark]:
     return seen.mark if seen else None
 
 
-def _name(mark: Mark) -> str:
+def _name(mark: OwnerMark) -> str:
     return f"owner-{mark.generation:06d}.json"

@@ -27,7 +27,7 @@ _SMALL = 64 << 10
 """The most bytes of what processes tell each other."""
 
 
-class Folder:
+class FolderStore:
     """Checkpoints in a folder that all ranks share."""
 
     pause = 0.002
@@ -65,7 +65,7 @@ class Folder:
                 fcntl.flock(opened, fcntl.LOCK_SH)
             yield
 
-    def snapshot(self) -> Folder:
+    def snapshot(self) -> FolderStore:
         return self
 
     def marks(self) -> FolderMarks:
@@ -182,7 +182,7 @@ class Staging:
 
     def was_committed(self) -> bool:
         """Whether it has become a checkpoint."""
-        folder = Folder(self.where)
+        folder = FolderStore(self.where)
         for name in folder.names():
             if checkpoint_format.step_of(name) == self._step:
                 with contextlib.suppress(Torn, Unreadable):

@@ -7,8 +7,8 @@ from typing import Any, Callable, Optional
 
 from ...script.complaints import Complaint
 from . import folder_marks, ownership
-from .folder_store import Folder
-from .ownership import Claim, Ownership
+from .folder_store import FolderStore
+from .ownership import Ownership, OwnershipClaim
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
@@ -17,7 +17,7 @@ def store(where: str) -> Any:
     """What reads and writes there: a Store."""
     check(where)
     if _scheme(where) is None:
-        return Folder(where)
+        return FolderStore(where)
     from . import object_store
 
     return object_store.Bucket(where)
@@ -37,8 +37,8 @@ def _scheme(where: str) -> Optional[str]:
     return None if found is None else found.group(1).lower()
 
 
-def take(of: Any, claim: Claim, least: Callable[[], int], tell: Callable[[str], None]) -> Ownership:
+def take(of: Any, claim: OwnershipClaim, least: Callable[[], int], tell: Callable[[str], None]) -> Ownership:
     """The right to write there."""
-    if isinstance(of, Folder):
+    if isinstance(of, FolderStore):
         return folder_marks.take(of.where, claim, least, tell)
     return ownership.take(of.marks(), claim, least, tell)

@@ -24,7 +24,7 @@ _LEGACY = {"run", "attempt", "host", "pid"}
 
 
 @dataclass(frozen=True)
-class Mark:
+class OwnerMark:
     """What a place says about its owner: rank 0 of one launch of a run."""
 
     run: str
@@ -64,7 +64,7 @@ class Malformed(Exception):
     """Something lies where a mark should, and is none."""
 
 
-class Verdict(enum.Enum):
+class MarkVerdict(enum.Enum):
     """Whether a mark may be replaced."""
 
     TAKE = "take"
@@ -74,19 +74,19 @@ class Verdict(enum.Enum):
     """Not by a script that did not ask to continue from there."""
 
 
-def judge(mark: Optional[Mark], owner: Owner, is_meant: bool, is_dead: bool) -> Verdict:
+def judge(mark: Optional[OwnerMark], owner: Owner, is_meant: bool, is_dead: bool) -> MarkVerdict:
     """Whether an owner may replace a mark; `is_dead` if the process that set it is known to have ended."""
     if mark is None:
-        return Verdict.TAKE
+        return MarkVerdict.TAKE
     if mark.run != owner.run and not is_meant:
-        return Verdict.FOREIGN
+        return MarkVerdict.FOREIGN
     if mark.is_released or is_dead:
-        return Verdict.TAKE
+        return MarkVerdict.TAKE
     # It is cut off: it finds itself replaced before it commits anything more.
-    return Verdict.TAKE if is_earlier(mark, owner) else Verdict.WATCH
+    return MarkVerdict.TAKE if is_earlier(mark, owner) else MarkVerdict.WATCH
 
 
-def is_earlier(mark: Mark, owner: Owner) -> bool:
+def is_earlier(mark: OwnerMark, owner: Owner) -> bool:
     """Whether it was set by an earlier attempt of the same run, which is not wanted any more.
 
     Only Bireme counts the attempts of a run. Elsewhere the number is that of a launcher's own restarts: two
@@ -97,9 +97,9 @@ def is_earlier(mark: Mark, owner: Owner) -> bool:
     return mark.run == owner.run and mark.attempt < owner.attempt
 
 
-def made(owner: Owner, generation: int, period: float, session: str = "") -> Mark:
+def made(owner: Owner, generation: int, period: float, session: str = "") -> OwnerMark:
     """The mark of this process, with the session that it has had before, or else a new one."""
-    return Mark(
+    return OwnerMark(
         run=owner.run,
         attempt=owner.attempt,
         launch=owner.launch,
@@ -113,11 +113,11 @@ def made(owner: Owner, generation: int, period: float, session: str = "") -> Mar
     )
 
 
-def write(mark: Mark) -> bytes:
+def write(mark: OwnerMark) -> bytes:
     return json.dumps(asdict(mark), separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def read(text: bytes) -> Mark:
+def read(text: bytes) -> OwnerMark:
     """Reads a mark; raises Malformed for everything that is none."""
     try:
         content = json.loads(text) if len(text) <= LIMIT else None
@@ -125,8 +125,8 @@ def read(text: bytes) -> Mark:
         raise Malformed("is no JSON") from None
     if not isinstance(content, dict):
         raise Malformed("is no mark")
-    known = {one.name for one in fields(Mark)}
-    mark = Mark(**{"run": None, **{name: value for name, value in content.items() if name in known}})
+    known = {one.name for one in fields(OwnerMark)}
+    mark = OwnerMark(**{"run": None, **{name: value for name, value in content.items() if name in known}})
     if not (_LEGACY.issubset(content) and _is_sound(mark)):
         raise Malformed("is no mark")
     return mark
@@ -142,12 +142,12 @@ def key(run: str) -> str:
     return hashlib.sha256(run.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def is_dead(mark: Mark) -> bool:
+def is_dead(mark: OwnerMark) -> bool:
     """Whether the process that set the mark is known to have ended. False where that is not known here."""
     return _is_listed_here(mark) and _started(mark.pid) != mark.started
 
 
-def is_alive(mark: Mark) -> bool:
+def is_alive(mark: OwnerMark) -> bool:
     """Whether another process that set the mark is known to live. False where that is not known here."""
     return _is_listed_here(mark) and mark.pid != os.getpid() and _started(mark.pid) == mark.started
 
@@ -163,7 +163,7 @@ def boot() -> str:
         return ""
 
 
-def is_same_kernel(mark: Mark) -> bool:
+def is_same_kernel(mark: OwnerMark) -> bool:
     """Whether it was set under this very kernel, whose locks hold between all of its processes."""
     if not mark.boot:
         # An earlier Bireme did not note it; on macOS it cannot be known.
@@ -171,7 +171,7 @@ def is_same_kernel(mark: Mark) -> bool:
     return mark.boot.partition(" ")[0] == boot().partition(" ")[0]
 
 
-def _is_listed_here(mark: Mark) -> bool:
+def _is_listed_here(mark: OwnerMark) -> bool:
     """Whether its process number means the same to this process."""
     is_noted = bool(mark.boot and mark.started)
     return is_noted and mark.boot == boot() and mark.host == os.uname().nodename
@@ -188,7 +188,7 @@ def _started(pid: int) -> Optional[int]:
     return None if state in (b"Z", b"X") else int(rest[18])
 
 
-def _is_sound(mark: Mark) -> bool:
+def _is_sound(mark: OwnerMark) -> bool:
     texts: Tuple[Any, ...] = (mark.run, mark.launch, mark.session, mark.host, mark.boot, mark.origin or "")
     numbers: Tuple[Any, ...] = (mark.attempt, mark.generation, mark.pid, mark.started, mark.beat)
     released: Any = mark.is_released

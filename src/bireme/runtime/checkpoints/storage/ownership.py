@@ -18,7 +18,7 @@ from typing import Any, Callable, Optional, Protocol
 from ...script.complaints import Complaint, Passing
 from ..values import Owner
 from . import owner_marks
-from .owner_marks import Mark, Verdict
+from .owner_marks import MarkVerdict, OwnerMark
 
 Tell = Callable[[str], None]
 PERIOD = 5.0
@@ -30,10 +30,10 @@ _TO_END = 10.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenMark:
     """A mark as it was found. `tag` differs whenever it was written again."""
 
-    mark: Mark
+    mark: OwnerMark
     tag: str
     modified: float = 0.0
     """When it was written, by the clock of the place."""
@@ -42,7 +42,7 @@ class Seen:
 class Overtaken(Exception):
     """The mark was not what it was thought to be; `by` is the one that is there now, if there is one."""
 
-    def __init__(self, by: Optional[Mark]) -> None:
+    def __init__(self, by: Optional[OwnerMark]) -> None:
         super().__init__("the mark was replaced" if by else "the mark is gone")
         self.by = by
 
@@ -52,23 +52,23 @@ class Marks(Protocol):
 
     where: str
 
-    def read(self) -> Optional[Seen]:
+    def read(self) -> Optional[SeenMark]:
         """The mark that is there; raises Malformed."""
         ...
 
-    def take(self, mark: Mark, over: Optional[Seen]) -> Seen:
+    def take(self, mark: OwnerMark, over: Optional[SeenMark]) -> SeenMark:
         """Puts a mark where another was seen, or none; raises Overtaken if that has changed."""
         ...
 
-    def renew(self, mark: Mark) -> Seen:
+    def renew(self, mark: OwnerMark) -> SeenMark:
         """Writes the mark of the same session again; raises Overtaken if it is not there any more."""
         ...
 
-    def is_there(self, mark: Mark) -> bool:
+    def is_there(self, mark: OwnerMark) -> bool:
         """False if the mark is known to be gone; asks nothing over a network."""
         ...
 
-    def age(self, seen: Seen) -> float:
+    def age(self, seen: SeenMark) -> float:
         """For how many seconds it has not been written, at least, by the clock of the place."""
         ...
 
@@ -76,7 +76,7 @@ class Marks(Protocol):
 class Ownership:
     """The right to write into a place, from `take` to `release` unless another process takes it."""
 
-    def __init__(self, of: Marks, seen: Seen, lock: Optional[Any] = None) -> None:
+    def __init__(self, of: Marks, seen: SeenMark, lock: Optional[Any] = None) -> None:
         self._marks = of
         self._mark = seen.mark
         self._lock = lock
@@ -84,7 +84,7 @@ class Ownership:
         self._turn = threading.Lock()
         self._end = threading.Event()
         self._is_gone = False
-        self.lost_to: Optional[Mark] = None
+        self.lost_to: Optional[OwnerMark] = None
         # Not to be met in the middle of a request by the end of the interpreter, which it would not survive.
         atexit.register(self.release)
         self._thread = threading.Thread(target=self._renew, name="bireme-owner", daemon=True)
@@ -151,7 +151,7 @@ class Ownership:
             if self.lost_to is not None or self._is_gone:
                 return
 
-    def _write(self, mark: Mark) -> None:
+    def _write(self, mark: OwnerMark) -> None:
         try:
             self._mark = self._marks.renew(mark).mark
         except Overtaken as error:
@@ -161,7 +161,7 @@ class Ownership:
 
 
 @dataclass(frozen=True)
-class Claim:
+class OwnershipClaim:
     """Who wants a place: `is_meant` if the script asked to continue from what is there."""
 
     owner: Owner
@@ -173,7 +173,7 @@ class Claim:
 
 
 def take(
-    of: Marks, claim: Claim, least: Callable[[], int], tell: Tell, lock: Optional[Any] = None
+    of: Marks, claim: OwnershipClaim, least: Callable[[], int], tell: Tell, lock: Optional[Any] = None
 ) -> Ownership:
     """Takes the place; raises Complaint if it is another's, OSError if it cannot be written.
 
@@ -202,7 +202,7 @@ def take(
     raise Passing(f"several processes want to write into {of.where}", "give each run a place of its own")
 
 
-def refusal(where: str, mark: Mark, owner: Owner, age: Optional[float] = None) -> Complaint:
+def refusal(where: str, mark: OwnerMark, owner: Owner, age: Optional[float] = None) -> Complaint:
     """What is said to a process that finds another one writing, which has renewed its mark `age` s ago."""
     who = "another process of this run" if mark.run == owner.run else f"run {mark.shown_run}"
     seen = "" if age is None else f", alive {age:.0f} s ago"
@@ -212,14 +212,16 @@ def refusal(where: str, mark: Mark, owner: Owner, age: Optional[float] = None) -
     )
 
 
-def _replaceable(of: Marks, seen: Optional[Seen], claim: Claim, tell: Tell, has_lock: bool) -> Optional[Seen]:
+def _replaceable(
+    of: Marks, seen: Optional[SeenMark], claim: OwnershipClaim, tell: Tell, has_lock: bool
+) -> Optional[SeenMark]:
     """The mark that may be replaced, once it may; Complaint if it may not."""
     mark = seen.mark if seen else None
     is_dead = mark is not None and (owner_marks.is_dead(mark) or (has_lock and _has_let_go(mark)))
     verdict = owner_marks.judge(mark, claim.owner, claim.is_meant, is_dead)
-    if seen is None or verdict is Verdict.TAKE:
+    if seen is None or verdict is MarkVerdict.TAKE:
         return seen
-    if verdict is Verdict.FOREIGN:
+    if verdict is MarkVerdict.FOREIGN:
         raise Complaint(
             f"{of.where} holds the checkpoints of another run, {seen.mark.shown_run}",
             "choose another place, or call run.restore() first to continue from them",
@@ -227,13 +229,13 @@ def _replaceable(of: Marks, seen: Optional[Seen], claim: Claim, tell: Tell, has_
     return _silent(of, seen, claim, tell)
 
 
-def _writer(mark: Mark, where: str) -> str:
+def _writer(mark: OwnerMark, where: str) -> str:
     """Who has set a mark. Outside of Bireme a run has no other name than the place."""
     is_named = where not in (mark.run, os.path.abspath(mark.run))
     return f"run {mark.shown_run} ({mark.who})" if is_named else mark.who
 
 
-def _has_let_go(mark: Mark) -> bool:
+def _has_let_go(mark: OwnerMark) -> bool:
     """Whether that this process has the lock proves that the owner has ended.
 
     A process loses its lock as soon as anything in it closes the file, such as a copy of the whole folder.
@@ -241,7 +243,7 @@ def _has_let_go(mark: Mark) -> bool:
     return owner_marks.is_same_kernel(mark) and not owner_marks.is_alive(mark)
 
 
-def _silent(of: Marks, seen: Seen, claim: Claim, tell: Tell) -> Seen:
+def _silent(of: Marks, seen: SeenMark, claim: OwnershipClaim, tell: Tell) -> SeenMark:
     """Waits until the owner has been silent for long enough, or has given the place free.
 
     However old the mark is by the clock of the place, it is watched for two of its periods: a place of many
