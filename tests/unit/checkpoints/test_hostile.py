@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bireme.runtime.checkpoints import consensus
@@ -117,6 +117,7 @@ def test_a_mark_is_sound_or_refused(text: bytes) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
 @given(texts(CHOICE))
+@example(json.dumps({**CHOICE, "why_not": "\x1b[2J"}).encode())
 def test_a_choice_is_sound_or_not_heard(text: bytes) -> None:
     check_choice(text)
 

@@ -120,7 +120,7 @@ class ChosenCheckpoint(NamedTuple):
     name: str = ""
     nonce: str = ""
     why_not: str = ""
-    """Why rank 0 does not go on at all."""
+    """Why rank 0 does not continue at all."""
 
 
 class Meeting:
@@ -275,10 +275,9 @@ def read_choice(text: Optional[bytes]) -> Optional[ChosenCheckpoint]:
     values = [content.get(name) for name in ChosenCheckpoint._fields]
     if not all(isinstance(value, str) and len(value) <= 1000 for value in values):
         return None
-    choice = ChosenCheckpoint(*map(str, values))
-    if not choice.name and not choice.nonce:
-        return choice._replace(
-            why_not="".join(char if char.isprintable() else "?" for char in choice.why_not)
-        )
-    is_sound = checkpoint_format.step_of(choice.name) is not None and _NONCE.fullmatch(choice.nonce)
-    return choice if is_sound else None
+    # What is told reaches a terminal, also beside the name of a checkpoint.
+    name, nonce, why_not = map(str, values)
+    choice = ChosenCheckpoint(name, nonce, "".join(char if char.isprintable() else "?" for char in why_not))
+    is_none = not name and not nonce
+    is_sound = checkpoint_format.step_of(name) is not None and _NONCE.fullmatch(nonce)
+    return choice if is_none or is_sound else None
