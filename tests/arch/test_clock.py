@@ -38,9 +38,6 @@ ENTRY_POINTS = {
 
 APART = {
     "runs/runner_log.py": "stamps the lines of a log for people, as a logging library does",
-    "operator/controller.py": "measures how long a step takes; the clock of the step is given",
-    "operator/leader_election.py": "its clock is given, apart from the time of day that it writes for people",
-    "operator/heartbeats.py": "writes the time of day for other operators",
     "backends/kubernetes/operators.py": "compares with what other operators wrote",
     "backends/kubernetes/cluster_checks.py": "`bireme doctor`",
     "backends/kubernetes/client/access.py": "credentials expire by the real clock, in the simulation too",

@@ -76,7 +76,7 @@ def test_an_operator_that_lost_its_lease_stops(server: Plane, tmp_path: Path) ->
 
         assert one.process is not None
         assert one.process.wait(20) == 5
-    assert "is held by somebody else" in (tmp_path / "log").read_text()
+    assert "is held by another operator" in (tmp_path / "log").read_text()
 
 
 def test_a_lease_that_cannot_be_made_is_said_in_a_sentence(server: Plane, tmp_path: Path) -> None:

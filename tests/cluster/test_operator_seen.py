@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def test_the_lease_of_an_operator_that_was_killed_is_taken_over_and_others_are_l
 
     async def story() -> None:
         async with Api(find(kubeconfig=str(server.kubeconfig))) as api:
-            one, two = (Heartbeat(api, "home", name, Scope()) for name in ("one", "two"))
+            one, two = (Heartbeat(api, "home", name, Scope(), time) for name in ("one", "two"))
             await one.beat()
             await two.beat()
             assert leases() == {FOREIGN: "somebody", KILLED: "one", THIRD: "two"}

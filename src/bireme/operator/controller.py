@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import time
-from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -17,14 +15,13 @@ from bireme.backends.kubernetes.objects import pod_groups
 from bireme.backends.kubernetes.objects.api_types import NodeObject, Pod, PodGroup
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.backends.kubernetes.pod_backend import ClusterBackend, Settings
+from bireme.core.clock import Clock
 from bireme.engine.step import Conflict, step
 from bireme.kinds import SERVED
 from bireme.kinds.kubeflow_labels import JOB_NAME
-from bireme.model.job import Job
-from bireme.model.status import Phase, Status
 from bireme.operator.event_recorder import Teller
 from bireme.operator.metrics import Metrics
-from bireme.operator.store import ClusterStore, Key, version
+from bireme.operator.store import ClusterStore, JobKey, version
 from bireme.operator.workqueue import Queue
 
 AT_ONCE = 32
@@ -60,14 +57,14 @@ class Controller:
         settings: Settings,
         metrics: Metrics,
         identity: str,
-        clock: Callable[[], float] = time.time,
+        clock: Clock,
     ) -> None:
         self._metrics, self._clock = metrics, clock
-        self.queue = Queue(clock)
+        self.queue = Queue(clock.time)
         self._keys: dict[str, str] = {}
         self._pauses: dict[str, float] = {}
         self.is_ready = False
-        self._teller = Teller(api, identity, clock)
+        self._teller = Teller(api, identity, clock.time)
         self.jobs: dict[str, Scoped[JobObject]] = {}
         for plural in (kinds.named(kind).plural for kind in scope.kinds):
             changed = functools.partial(self._job_changed, plural)
@@ -78,9 +75,9 @@ class Controller:
         if settings.gang_scheduler:
             resource = (pod_groups.api_version(settings.gang_scheduler), pod_groups.PLURAL)
             self.groups = Scoped(api, resource, PodGroup, self._group_changed, scope.namespaces)
-        self.store = ClusterStore(api, self.jobs, self._teller, clock, self._recorded)
+        self.store = ClusterStore(api, self.jobs, self._teller, clock.time, metrics.recorded)
         self.backend = ClusterBackend(
-            api, self.pods, self.nodes, self.store.templates, clock, settings, self.groups
+            api, self.pods, self.nodes, self.store.templates, clock.time, settings, self.groups
         )
         done = self.backend.counting
         metrics.total("training_operator_created_pods_total", "Pods created", lambda: done.created)
@@ -89,13 +86,13 @@ class Controller:
         metrics.count("bireme_requests_total", "Requests to the API server", "request", lambda: api.requests)
 
     async def run(self) -> None:
-        """Carry on jobs until cancelled, or until a watch cannot be had."""
+        """Run jobs until cancelled, or until a watch is refused."""
         async with asyncio.TaskGroup() as tasks:
-            seen = [one for one in (self.pods, self.nodes, self.groups) if one is not None]
+            seen = [cache for cache in (self.pods, self.nodes, self.groups) if cache is not None]
             for cache in seen:
                 tasks.create_task(cache.run())
-            for one in self.jobs.values():
-                tasks.create_task(one.run())
+            for jobs in self.jobs.values():
+                tasks.create_task(jobs.run())
             tasks.create_task(self._teller.run())
             # No step before all pods are known: one that is not seen yet would be made again.
             for cache in seen:
@@ -105,12 +102,12 @@ class Controller:
             for _ in range(AT_ONCE):
                 tasks.create_task(self._work())
 
-    # What the watches tell.
+    # Callbacks of the watches.
 
     def _job_changed(self, plural: str, before: JobObject | None, after: JobObject | None) -> None:
         known = after or before
         assert known is not None
-        key = str(Key(plural, known.metadata.namespace, known.metadata.name))
+        key = str(JobKey(plural, known.metadata.namespace, known.metadata.name))
         labels = {"job_namespace": known.metadata.namespace, "framework": kinds.named(known.kind).framework}
         if after is None or (before is not None and before.metadata.uid != after.metadata.uid):
             gone = before or known
@@ -158,53 +155,35 @@ class Controller:
         key = self._keys.get(uid)
         if key is not None:
             gather = ROUND + ROUND_OF_EACH * self.backend.index.count(uid)
-            self.queue.add_at(key, self._clock() + gather)
+            self.queue.add_at(key, self._clock.time() + gather)
 
     # Steps.
 
     async def _work(self) -> None:
         while True:
             key = await self.queue.take()
-            began = time.perf_counter()
+            began = self._clock.monotonic()
+            end = "done"
             try:
-                end = await self._step(key)
+                decision = await step(key, self.store, self.backend, self._clock.time())
+                self._pauses.pop(key, None)
+                if decision is not None:
+                    latest = self._clock.time() + LONGEST_WAIT
+                    self.queue.add_at(key, min(decision.wake_at or latest, latest))
+            except Conflict:
+                end = "conflict"
+            except (ApiError, OSError, TimeoutError) as error:
+                _log.warning("a step did not succeed", extra={"job": key, "error": str(error)})
+                end = "error"
+            except Exception:
+                # One job that we cannot handle must not end the others.
+                _log.exception("a step failed", extra={"job": key})
+                end = "bug"
             finally:
+                if end != "done":
+                    pause = self._pauses.get(key, _FIRST_PAUSE)
+                    self._pauses[key] = min(pause * 2, _LONGEST_PAUSE)
+                    self.queue.add_at(key, self._clock.time() + pause)
                 self.queue.done(key)
             self._metrics.steps.add(end=end)
-            self._metrics.step_seconds.add(time.perf_counter() - began)
-
-    async def _step(self, key: str) -> str:
-        try:
-            decision = await step(key, self.store, self.backend, self._clock())
-        except Conflict:
-            self._pause(key)
-            return "conflict"
-        except (ApiError, OSError, TimeoutError) as error:
-            _log.warning("a step did not succeed", extra={"job": key, "error": str(error)})
-            self._pause(key)
-            return "error"
-        except Exception:
-            # One job that we cannot handle must not end the others.
-            _log.exception("a step failed", extra={"job": key})
-            self._pause(key)
-            return "bug"
-        self._pauses.pop(key, None)
-        if decision is not None:
-            self.queue.add_at(key, min(decision.wake_at or float("inf"), self._clock() + LONGEST_WAIT))
-        return "done"
-
-    def _pause(self, key: str) -> None:
-        pause = self._pauses.get(key, _FIRST_PAUSE)
-        self._pauses[key] = min(pause * 2, _LONGEST_PAUSE)
-        self.queue.add_at(key, self._clock() + pause)
-
-    def _recorded(self, job: Job, before: Status, after: Status) -> None:
-        labels = {"job_namespace": job.namespace, "framework": kinds.of(job).framework}
-        if after.phase is not before.phase:
-            if after.phase is Phase.SUCCEEDED:
-                self._metrics.succeeded.add(**labels)
-            elif after.phase is Phase.FAILED:
-                self._metrics.failed.add(**labels)
-        lost = after.crashes + after.evictions - before.crashes - before.evictions
-        if lost > 0 and not after.phase.is_final:
-            self._metrics.restarted.add(**labels)
+            self._metrics.step_seconds.add(self._clock.monotonic() - began)

@@ -1,4 +1,4 @@
-"""Tells people what happened to a job: as events of the cluster, which may be lost without harm."""
+"""Records what happened to a job as events of the cluster, which may be lost without harm."""
 
 from __future__ import annotations
 
@@ -31,9 +31,36 @@ class Teller:
         self._number = itertools.count()
 
     def tell(self, job: Job, events: tuple[Event, ...]) -> None:
+        component = kinds.of(job).operator
         for event in events:
+            now = self._clock()
+            stamp = job_status.timestamp(now)
+            body = {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {
+                    "name": f"{job.name}.{int(now * 1e6):x}{next(self._number):x}",
+                    "namespace": job.namespace,
+                },
+                "involvedObject": {
+                    "apiVersion": job.api_version,
+                    "kind": job.kind,
+                    "name": job.name,
+                    "namespace": job.namespace,
+                    "uid": job.uid,
+                },
+                "type": str(event.type),
+                "reason": event.reason,
+                "message": event.message[:_LONGEST],
+                "source": {"component": component},
+                "reportingComponent": component,
+                "reportingInstance": self._instance,
+                "firstTimestamp": stamp,
+                "lastTimestamp": stamp,
+                "count": 1,
+            }
             try:
-                self._waiting.put_nowait((path("v1", "events", job.namespace), self._body(job, event)))
+                self._waiting.put_nowait((path("v1", "events", job.namespace), body))
             except asyncio.QueueFull:
                 _log.warning("an event was dropped", extra={"job": job.name, "reason": event.reason})
 
@@ -51,32 +78,3 @@ class Teller:
         while not self._waiting.empty():
             where, body = self._waiting.get_nowait()
             await self._api.create(where, body, Named)
-
-    def _body(self, job: Job, event: Event) -> dict[str, Any]:
-        now = self._clock()
-        stamp = job_status.timestamp(now)
-        component = kinds.of(job).operator
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "name": f"{job.name}.{int(now * 1e6):x}{next(self._number):x}",
-                "namespace": job.namespace,
-            },
-            "involvedObject": {
-                "apiVersion": job.api_version,
-                "kind": job.kind,
-                "name": job.name,
-                "namespace": job.namespace,
-                "uid": job.uid,
-            },
-            "type": str(event.type),
-            "reason": event.reason,
-            "message": event.message[:_LONGEST],
-            "source": {"component": component},
-            "reportingComponent": component,
-            "reportingInstance": self._instance,
-            "firstTimestamp": stamp,
-            "lastTimestamp": stamp,
-            "count": 1,
-        }

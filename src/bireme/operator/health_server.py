@@ -61,30 +61,30 @@ async def _serve(
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await _listen(runner, where, what)
+        try:
+            await web.TCPSite(runner, where.address, where.port).start()
+        except OSError as error:
+            raise _explained(error, where, what) from error
         yield
     finally:
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, where: Listens, what: str) -> None:
+def _explained(error: OSError, where: Listens, what: str) -> errors.BiremeError:
     address, port, flag = where.address, where.port, f"--{what}-port"
     other = port + 100 if 1023 < port < 65000 else 8181
-    try:
-        await web.TCPSite(runner, address, port).start()
-    except OSError as error:
-        why = error.strerror or error
-        if error.errno in (errno.EACCES, errno.EPERM):
-            raise errors.NoAccess(
-                f"port {port} may not be used: {why}", hint=f"choose one above 1023: {flag} {other}"
-            ) from error
-        if error.errno != errno.EADDRINUSE:
-            # An address that this machine does not have, or a name that nobody knows.
-            raise errors.BadInput(
-                f"nothing can listen at {address}: {why}",
-                hint=f"choose an address of this machine: --{what}-bind 127.0.0.1",
-            ) from error
-        raise errors.BadInput(
-            f"port {port} cannot be used: {why}",
-            hint=f"choose another: {flag} {other}, or none: {flag} 0; `ss -ltnp` shows who has it",
-        ) from error
+    why = error.strerror or error
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return errors.NoAccess(
+            f"port {port} may not be used: {why}", hint=f"choose one above 1023: {flag} {other}"
+        )
+    if error.errno != errno.EADDRINUSE:
+        # An address that this machine does not have, or a name that is not known.
+        return errors.BadInput(
+            f"nothing can listen at {address}: {why}",
+            hint=f"choose an address of this machine: --{what}-bind 127.0.0.1",
+        )
+    return errors.BadInput(
+        f"port {port} cannot be used: {why}",
+        hint=f"choose another: {flag} {other}, or none: {flag} 0; `ss -ltnp` shows which process has it",
+    )

@@ -1,20 +1,19 @@
-"""Shows that an operator without leader election is at work: by a lease that nobody waits for."""
+"""Shows that an operator without leader election is at work: by a lease that no operator waits for."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import time
-from datetime import UTC, datetime
 from typing import Any
 
 from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.operators import UNELECTED_LABELS, Lease, scope_annotations
+from bireme.core.clock import Clock
 from bireme.operator.controller import Scope
 from bireme.operator.install.operator_objects import UNELECTED
-from bireme.operator.leader_election import LEASES
+from bireme.operator.leader_election import LEASES, micro_time
 
 RENEW = 8.0
 """Seconds between two writes; a lease that is older than 30 s says that its operator is gone."""
@@ -30,11 +29,11 @@ class AllHeld(Exception):
 class Heartbeat:
     """Renews a lease of its own while an operator acts; that it cannot be written stops nothing."""
 
-    def __init__(self, api: Api, namespace: str, identity: str, scope: Scope) -> None:
-        self._api, self._identity, self._scope = api, identity, scope
+    def __init__(self, api: Api, namespace: str, identity: str, scope: Scope, clock: Clock) -> None:
+        self._api, self._identity, self._scope, self._clock = api, identity, scope, clock
         self._places = tuple(dict.fromkeys((namespace, *scope.namespaces, _FALLBACK)))
         self._kept: Lease | None = None
-        self._complained = False
+        self._warned = False
 
     async def keep(self) -> None:
         """Renews the lease for ever."""
@@ -43,13 +42,13 @@ class Heartbeat:
                 async with asyncio.timeout(RENEW):
                     await self.beat()
             except (ApiError, OSError, TimeoutError, AllHeld) as error:
-                if not self._complained:
+                if not self._warned:
                     _log.warning(
                         "its lease cannot be written: "
                         "`bireme run` and `bireme doctor` do not see this operator",
                         extra={"error": str(error)},
                     )
-                self._complained = True
+                self._warned = True
             await asyncio.sleep(RENEW)
 
     async def beat(self) -> None:
@@ -65,10 +64,10 @@ class Heartbeat:
         except ApiError as error:
             if error.status not in (404, 409):
                 raise
-            self._kept = await self._begin()  # Somebody deleted it, or took it while we were suspended.
+            self._kept = await self._begin()  # It was deleted, or taken while this process was suspended.
 
     async def leave(self) -> None:
-        """Deletes the lease, so that nobody takes this operator for alive."""
+        """Deletes the lease, so that this operator no longer counts as alive."""
         if self._kept is None:
             return
         meta = self._kept.metadata
@@ -76,7 +75,7 @@ class Heartbeat:
         with contextlib.suppress(ApiError, OSError, TimeoutError):
             async with asyncio.timeout(2.0):
                 now = await self._api.get(where, Lease)
-                if now.spec.holderIdentity == self._identity:  # Else another took it while we were suspended.
+                if now.spec.holderIdentity == self._identity:  # Else another took it meanwhile.
                     await self._api.delete(where, uid=meta.uid)
 
     async def _begin(self) -> Lease:
@@ -115,14 +114,14 @@ class Heartbeat:
         meta = there.metadata
         is_mine = there.spec.holderIdentity == self._identity
         if not UNELECTED_LABELS.items() <= meta.labels.items() or (
-            not is_mine and there.is_fresh(time.time())
+            not is_mine and there.is_fresh(self._clock.time())
         ):
             return None
         meant = Expected(meta.uid, meta.resourceVersion)  # Left by an operator that was killed.
         return await self._api.patch(where, self._change(), Lease, meant=meant)
 
     def _change(self) -> dict[str, Any]:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = micro_time(self._clock.time())
         annotations = scope_annotations(self._scope.kinds, self._scope.namespaces)
         return {
             "metadata": {"annotations": annotations, "labels": UNELECTED_LABELS},

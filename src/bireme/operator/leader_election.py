@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from bireme.backends.kubernetes.client.api import Api, ApiError, Expected
 from bireme.backends.kubernetes.client.paths import path
 from bireme.backends.kubernetes.operators import Lease, LeaseSpec, scope_annotations
+from bireme.core.clock import Clock
 
 LASTS = 15
 """Seconds after which a lease that was not renewed may be taken over."""
 GIVE_UP = 10.0
-"""Seconds without a renewal after which a leader stops to act: before anybody else begins."""
+"""Seconds without a renewal after which a leader stops acting: before another operator begins."""
 RENEW = 2.0
 
 LEASES = "coordination.k8s.io/v1"
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class LostLead(Exception):
-    """Somebody else may act now: whoever gets this must not."""
+    """Another operator may act now, so this one must not."""
 
 
 class Leadership:
@@ -37,9 +37,9 @@ class Leadership:
         namespace: str,
         name: str,
         identity: str,
+        clock: Clock,
         kinds: Iterable[str] = (),
         namespaces: Iterable[str] = (),
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api, self.identity, self._clock = api, identity, clock
         self._all = path(LEASES, "leases", namespace)
@@ -62,22 +62,22 @@ class Leadership:
 
     async def keep(self) -> None:
         """Renew the lease until that fails for too long."""
-        renewed = self._clock()
+        renewed = self._clock.monotonic()
         while True:
             await asyncio.sleep(RENEW)
-            began = self._clock()
+            began = self._clock.monotonic()
             try:
                 async with asyncio.timeout(max(0.1, renewed + GIVE_UP - began)):
                     if await self._try():
                         renewed = began
                         continue
-                    raise LostLead(f"the lease {self._name} is held by somebody else")
+                    raise LostLead(f"the lease {self._name} is held by another operator")
             except (ApiError, OSError, TimeoutError) as error:
-                if self._clock() - renewed >= GIVE_UP:
+                if self._clock.monotonic() - renewed >= GIVE_UP:
                     raise LostLead(f"the lease {self._name} could not be renewed: {error}") from error
 
     async def leave(self) -> None:
-        """Give the lease back, so that the next one need not wait."""
+        """Give the lease back, so that the next operator need not wait."""
         if self._held is not None:
             with contextlib.suppress(ApiError, OSError, TimeoutError):
                 async with asyncio.timeout(RENEW):
@@ -104,14 +104,14 @@ class Leadership:
         if spec.holderIdentity and spec.holderIdentity != self.identity:
             # It has run out by our own clock or not at all: other machines' clocks are not believed.
             if spec != self._seen:
-                self._seen, self._since = spec, self._clock()
-            if self._clock() - self._since <= (spec.leaseDurationSeconds or LASTS):
+                self._seen, self._since = spec, self._clock.monotonic()
+            if self._clock.monotonic() - self._since <= (spec.leaseDurationSeconds or LASTS):
                 self._held = None
                 return False
         return await self._write(lease, self._ours(spec))
 
     def _ours(self, before: LeaseSpec) -> dict[str, Any]:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = micro_time(self._clock.time())
         spec: dict[str, Any] = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": LASTS,
@@ -126,7 +126,7 @@ class Leadership:
         change = {"metadata": {"annotations": self._annotations}, "spec": spec}
         return await self._won(self._api.patch(self._one, change, Lease, meant=meant))
 
-    async def _won(self, writing: Any) -> bool:  # Any: an awaitable of a Lease
+    async def _won(self, writing: Awaitable[Lease]) -> bool:
         try:
             self._held = await writing
         except ApiError as error:
@@ -134,3 +134,8 @@ class Leadership:
                 raise
             return False
         return True
+
+
+def micro_time(now: float) -> str:
+    """A time of day as the API writes it in leases."""
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from bireme import kinds
+from bireme.model.job import Job
+from bireme.model.status import Phase, Status
+
 Labels = tuple[tuple[str, str], ...]
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class _Family(NamedTuple):
@@ -32,7 +38,7 @@ class Metrics:
     """Everything that the operator counts.
 
     The names that begin with `training_operator_` are those of the Kubeflow operator, so that dashboards
-    made for it go on working.
+    made for it continue to work.
     """
 
     def __init__(self) -> None:
@@ -45,8 +51,20 @@ class Metrics:
         self.steps = self._counter("bireme_steps_total", "Steps taken, by how they ended")
         self.step_seconds = self._counter("bireme_step_seconds_total", "Time spent in steps")
 
+    def recorded(self, job: Job, before: Status, after: Status) -> None:
+        """Count what a change of a job's status tells."""
+        labels = {"job_namespace": job.namespace, "framework": kinds.of(job).framework}
+        if after.phase is not before.phase:
+            if after.phase is Phase.SUCCEEDED:
+                self.succeeded.add(**labels)
+            elif after.phase is Phase.FAILED:
+                self.failed.add(**labels)
+        lost = after.crashes + after.evictions - before.crashes - before.evictions
+        if lost > 0 and not after.phase.is_final:
+            self.restarted.add(**labels)
+
     def show(self, name: str, help: str, value: Callable[[], float]) -> None:
-        """Show a value as it is when somebody asks."""
+        """Show a value as it is when it is read."""
         self._families[name] = _Family("gauge", help, lambda: [((), value())])
 
     def total(self, name: str, help: str, value: Callable[[], float]) -> None:
@@ -63,19 +81,12 @@ class Metrics:
         lines = []
         for name, family in self._families.items():
             lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.type}"]
-            lines += [f"{name}{_written(labels)} {value:g}" for labels, value in family.samples()]
+            for labels, value in family.samples():
+                pairs = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels)
+                lines.append(f"{name}{{{pairs}}} {value:g}" if pairs else f"{name} {value:g}")
         return "\n".join([*lines, ""])
 
     def _counter(self, name: str, help: str) -> Counter:
         counter = Counter()
         self._families[name] = _Family("counter", help, counter.samples)
         return counter
-
-
-def _written(labels: Labels) -> str:
-    if not labels:
-        return ""
-    escaped = (
-        (name, value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")) for name, value in labels
-    )
-    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped) + "}"

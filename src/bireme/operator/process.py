@@ -12,7 +12,6 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Coroutine
 
 from msgspec import Struct
 
@@ -45,7 +44,7 @@ class Options(Struct, frozen=True):
 
 
 def serve(access: Access, options: Options) -> None:
-    """Run an operator until it is told to stop, or until it cannot go on: then an error says why."""
+    """Run an operator until it is told to stop, or until it cannot continue: then an error says why."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json())
     root = logging.getLogger("bireme")
@@ -62,49 +61,50 @@ def serve(access: Access, options: Options) -> None:
 async def _serve(access: Access, options: Options) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, stop.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
     metrics = Metrics()
     identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
     async with Api(access) as api:
         if options.settings.gang_scheduler:
             await gang_admission.require(api, options.settings.gang_scheduler)
-        controller = Controller(
-            api, await _within_rights(api, options.scope), options.settings, metrics, identity
-        )
+        scope = await _within_rights(api, options.scope)
+        controller = Controller(api, scope, options.settings, metrics, identity, time)
         home, served, namespaces = options.lease_namespace, options.scope.kinds, options.scope.namespaces
         leadership = None
         if options.lead:
-            leadership = Leadership(api, home, LEASE, identity, served, namespaces)
+            leadership = Leadership(api, home, LEASE, identity, time, served, namespaces)
         else:
-            # Whoever starts it so may not know of another operator: both would act on the same jobs.
+            # There may be another operator already: both would act on the same jobs.
             leases = await operators.find_leases(api, home) or ()
             if others := operators.acting(leases, served, namespaces, time.time()):
                 said = {"holders": sorted(others)}
                 _log.warning("another operator acts already, or ended just now", extra=said)
-        heartbeat = Heartbeat(api, home, identity, options.scope)
+        heartbeat = Heartbeat(api, home, identity, options.scope, time)
         async with (
             health_server.health(
                 options.health, lambda: True, lambda: leadership is not None or controller.is_ready
             ),
             health_server.metrics(options.metrics, metrics),
         ):
-            await _until(stop, _carry_on(controller, leadership, heartbeat))
+            await _run_until(stop, controller, leadership, heartbeat)
             _log.info("stopping")
             await (heartbeat if leadership is None else leadership).leave()
 
 
-async def _carry_on(controller: Controller, leadership: Leadership | None, heartbeat: Heartbeat) -> None:
-    if leadership is not None:
-        await leadership.take()
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task((heartbeat if leadership is None else leadership).keep())
-        tasks.create_task(controller.run())
+async def _run_until(
+    stop: asyncio.Event, controller: Controller, leadership: Leadership | None, heartbeat: Heartbeat
+) -> None:
+    """Run jobs until told to stop; what ends it before is raised."""
 
+    async def run() -> None:
+        if leadership is not None:
+            await leadership.take()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task((heartbeat if leadership is None else leadership).keep())
+            tasks.create_task(controller.run())
 
-async def _until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> None:
-    """Do the work until told to stop; what ends it before is raised."""
-    working = asyncio.create_task(work)
+    working = asyncio.create_task(run())
     stopping = asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -117,9 +117,9 @@ async def _until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> 
 
 
 def _first(group: BaseExceptionGroup) -> BaseException:
-    """What went wrong first, of tasks that ended together."""
-    one = group.exceptions[0]
-    return _first(one) if isinstance(one, BaseExceptionGroup) else one
+    """The first failure of tasks that ended together."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _explained(error: BaseException) -> BaseException:
@@ -143,9 +143,7 @@ async def _within_rights(api: Api, scope: Scope) -> Scope:
     except ApiError as error:
         if error.status != 403:
             raise
-        _log.warning(
-            "nodes may not be listed: pods of a lost node are waited for until somebody deletes them"
-        )
+        _log.warning("nodes may not be listed: pods of a lost node are waited for until they are deleted")
         return Scope(scope.namespaces, scope.kinds, nodes=False)
     return scope
 

@@ -26,8 +26,8 @@ OURS = ("", "kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 """Values of `managedBy` with which a job is ours."""
 
 
-class Key(Struct, frozen=True):
-    """Which job is meant; as a text it is `plural/namespace/name`."""
+class JobKey(Struct, frozen=True):
+    """Names a job; as a text it is `plural/namespace/name`."""
 
     plural: str
     namespace: str
@@ -37,7 +37,7 @@ class Key(Struct, frozen=True):
         return f"{self.plural}/{self.namespace}/{self.name}"
 
     @classmethod
-    def of(cls, text: str) -> Key:
+    def of(cls, text: str) -> JobKey:
         return cls(*text.split("/"))
 
 
@@ -68,17 +68,17 @@ class ClusterStore:
         """Jobs of which a write was refused, or not answered: what we know of them may be old."""
 
     def find(self, key: str) -> JobObject | None:
-        wanted = Key.of(key)
+        wanted = JobKey.of(key)
         cache = self._jobs.get(wanted.plural)
         return cache.get(wanted.namespace, wanted.name) if cache is not None else None
 
     def templates(self, key: str) -> Mapping[str, dict[str, Any]]:
-        """The pod template of each role as it was written, by the role's type; none where nobody can tell."""
-        one = self.find(key)
-        if one is None:
+        """The pod template of each role as written, by the type of the role; none where it cannot be read."""
+        known = self.find(key)
+        if known is None:
             return {}
         try:
-            return self._parse(one).templates
+            return self._parse(known).templates
         except errors.BadManifest:
             return {}  # It was changed since it was seen; the next step says what is wrong with it.
 
@@ -97,7 +97,7 @@ class ClusterStore:
                 if error.status != 404:
                     raise
                 return None
-            self._jobs[Key.of(key).plural].learn(fresh)
+            self._jobs[JobKey.of(key).plural].learn(fresh)
             self._doubtful.discard(key)
         one = self.find(key)
         if one is None or one.metadata.deletionTimestamp is not None:
@@ -117,18 +117,44 @@ class ClusterStore:
         return Stored(job, status, meta.resourceVersion, not_before, self._late.get(key, float("inf")))
 
     async def record(self, key: str, before: Stored, decision: Decision) -> None:
-        if decision.status.expired:
+        """Keep the decision's status in the object of the job, then tell its events.
+
+        A decision may let its status wait (`record_by`). Then nothing is sent, and only the time is kept, not
+        the status: the next step starts from the old one again, sees at least as much, and decides the same
+        or more, so the write that comes at last holds everything. If this process dies first, the operator
+        after it decides the same from the same old status. What must not be seen twice never waits: see
+        `core.recording`. Events beside a status that waits tell of actions, which the next look finds done.
+
+        Every other status is written before anything is done, upon the version that was read. Where the write
+        is refused, another operator or a person wrote in between; where it is not answered, it is unknown
+        whether it was done. Both make the job doubtful: the watch may still show what was there before, so
+        the next `load` asks the API server itself. A decision upon the older view would count losses again.
+        """
+        status = decision.status
+        if status.expired:
             await self._api.delete(self._where(key), Named, uid=before.job.uid, propagation="Background")
             return
-        if decision.status != before.status:
-            if decision.record_by is not None:
-                self._late[key] = decision.record_by
-            else:
-                # Forgotten before the write, not after it: if this one is refused, the status that is read
-                # then is another one, and what may wait upon that is decided anew.
-                self._late.pop(key, None)
-                await self._write(key, before, decision.status)
-                self._recorded(before.job, before.status, decision.status)
+        if status != before.status and decision.record_by is not None:
+            self._late[key] = decision.record_by
+        elif status != before.status:
+            # Forgotten before the write, not after it: if this one is refused, the status that is read then
+            # is another one, and what may wait upon that is decided anew.
+            self._late.pop(key, None)
+            value = job_status.written(before.job, status, self._clock())
+            patch = [{"op": "add", "path": "/status", "value": value}]
+            meant = Expected(before.job.uid, before.version)
+            try:
+                where = self._where(key, "status")
+                written = await self._api.patch(where, patch, JobObject, meant=meant, how="json")
+            except ApiError as error:
+                self._doubtful.add(key)
+                if error.status in (404, 409):
+                    raise Conflict from error
+                raise
+            self._own[written.metadata.uid] = hash(bytes(written.status))
+            # The watch tells of it later: a step before that must not start from the status before this one.
+            self._jobs[JobKey.of(key).plural].learn(written)
+            self._recorded(before.job, before.status, status)
         self._teller.tell(before.job, decision.events)
 
     def _parse(self, one: JobObject) -> _Parsed:
@@ -149,25 +175,8 @@ class ClusterStore:
         self._parsed[one.metadata.uid] = parsed
         return parsed
 
-    async def _write(self, key: str, before: Stored, status: Status) -> None:
-        where = self._where(key, "status")
-        patch = [
-            {"op": "add", "path": "/status", "value": job_status.written(before.job, status, self._clock())}
-        ]
-        # The version that was read makes a write upon a newer one a conflict.
-        meant = Expected(before.job.uid, before.version)
-        try:
-            written = await self._api.patch(where, patch, JobObject, meant=meant, how="json")
-        except ApiError as error:
-            self._doubtful.add(key)
-            if error.status in (404, 409):
-                raise Conflict from error
-            raise
-        self._own[written.metadata.uid] = hash(bytes(written.status))
-        self._jobs[Key.of(key).plural].learn(written)
-
     def _where(self, key: str, sub: str = "") -> str:
-        wanted = Key.of(key)
+        wanted = JobKey.of(key)
         return path(version(wanted.plural), wanted.plural, wanted.namespace, wanted.name, sub)
 
 

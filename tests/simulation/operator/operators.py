@@ -54,10 +54,9 @@ class Operator:
         return sum(value for _, value in self._metrics.steps.samples())
 
     async def _live(self) -> None:
-        clock = asyncio.get_running_loop().time
         async with Client(self.line) as api:
             settings = Settings(gang_scheduler=self._scheduler)
-            controller = Controller(api, Scope(), settings, self._metrics, self.name, clock)
+            controller = Controller(api, Scope(), settings, self._metrics, self.name, LoopClock())
             try:
                 await self._carry_on(api, controller)
             except* (LostLead, ApiError) as group:  # The latter of who could not even ask for the lead.
@@ -70,13 +69,23 @@ class Operator:
         if not self._lease:
             await controller.run()
             return
-        leadership = Leadership(api, "system", "lease", self.name, clock=asyncio.get_running_loop().time)
+        leadership = Leadership(api, "system", "lease", self.name, LoopClock())
         await leadership.take()
         self.leads_since = self._story.now
         self._story.tell(f"{self.name} leads")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(leadership.keep())
             tasks.create_task(controller.run())
+
+
+class LoopClock:
+    """The loop's time, which is the only one in a simulation."""
+
+    def time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
 
 
 class Operators:

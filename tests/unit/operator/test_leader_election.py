@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from bireme.backends.kubernetes import operators
@@ -25,7 +27,7 @@ def found(server: ApiServer, *kinds: str) -> dict[str, Operator]:
 def lead(server: ApiServer, *kinds: str, times: int = 1) -> None:
     async def ask(api: Api) -> None:
         for number in range(times):
-            leadership = Leadership(api, "bireme-system", "bireme-operator", "me", kinds)
+            leadership = Leadership(api, "bireme-system", "bireme-operator", "me", time, kinds)
             await leadership.take()
             assert number or server.objects[LEASE]["spec"]["holderIdentity"] == "me"
 
