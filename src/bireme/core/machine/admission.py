@@ -1,11 +1,11 @@
-"""Who may start now, and what does everyone else wait for."""
+"""Admits runs to a machine as whole gangs, and tells each other run what it waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bireme.model.decisions import Demand
 from bireme.model.pods import GPU_SUFFIXES
@@ -27,7 +27,7 @@ Devices = dict[str, dict[str, tuple[str, ...]]]
 
 
 class Capacity(Struct, frozen=True):
-    """What a machine has."""
+    """The resources of a machine."""
 
     cpu: int
     """Millicores."""
@@ -48,7 +48,7 @@ class Want(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """What a run has."""
+    """The resources that a run holds."""
 
     run: str
     cpu: int
@@ -65,35 +65,38 @@ class Held(Struct, frozen=True):
 
 
 class AdmissionVerdict(Struct, frozen=True):
-    """Who has room now and what each of them gets, and for everyone else a sentence why it waits."""
+    """The runs that have room now with what each of them gets, and for each other a sentence why it waits."""
 
     admitted: tuple[Held, ...] = ()
     waiting: dict[str, str] = {}
 
     def granted(self, run: str) -> Held | None:
-        return next((one for one in self.admitted if one.run == run), None)
+        return next((held for held in self.admitted if held.run == run), None)
 
 
 def decide(capacity: Capacity, held: Iterable[Held], queue: Iterable[Want], now: float) -> AdmissionVerdict:
     """Admits whole gangs in the order of their waiting.
 
-    Who asks for no more than it holds keeps it. A later run that fits passes one that does not; but once a
-    run has waited for PATIENCE, all that it needs is set aside, and others get only what is left beside it.
+    A run that asks for no more than it holds keeps it. A later run that fits passes one that does not; but
+    once a run has waited for PATIENCE, all that it needs is set aside, and others get only what is left.
     """
-    hall = _Hall(capacity, {one.run: one for one in held})
+    ledger = _Ledger(capacity, {holder.run: holder for holder in held})
     ordered = sorted(queue, key=lambda want: (want.since, want.run))
-    admitted = [hall.enter(want) for want in ordered if hall.keeps(want)]
-    kept = {one.run for one in admitted}
+    # Holders first, in a pass of their own: what is set aside for a run that waits must not count against
+    # one that was admitted before.
+    admitted = [ledger.admit(want) for want in ordered if ledger.keeps(want)]
+    kept = {holder.run for holder in admitted}
     waiting: dict[str, str] = {}
     for want in ordered:
         if want.run in kept:
             continue
-        short = hall.shortage(want)
+        short = ledger.shortage(want)
         if short:
-            waiting[want.run] = _behind(short, waiting)
-            hall.wait(want, now)
+            behind = f"; behind {_listed(list(waiting))} in the queue" if waiting else ""
+            waiting[want.run] = short + behind
+            ledger.wait(want, now)
         else:
-            admitted.append(hall.enter(want))
+            admitted.append(ledger.admit(want))
     return AdmissionVerdict(tuple(admitted), waiting)
 
 
@@ -105,9 +108,13 @@ def capped(capacity: Capacity, demands: tuple[Demand, ...]) -> tuple[tuple[Deman
     asked = amounts(demands)[_CPU]
     if asked <= capacity.cpu:
         return demands, ""
-    shares = tuple(_with_cpu(one, _cpu(one) * capacity.cpu // asked) for one in demands)
+    shares = []
+    for demand in demands:
+        share = replace(demand.resources, cpu=_cpu(demand) * capacity.cpu // asked)
+        shares.append(replace(demand, resources=share))
     whole = _number(_CPU, capacity.cpu)
-    return shares, f"asks for {_show(_CPU, asked)}, this machine has {whole}: its replicas share {whole}"
+    text = f"asks for {_show(_CPU, asked)}, this machine has {whole}: its replicas share {whole}"
+    return tuple(shares), text
 
 
 def never_fits(capacity: Capacity, demands: Iterable[Demand]) -> str:
@@ -131,23 +138,31 @@ def amounts(demands: Iterable[Demand]) -> Amounts:
     return counted
 
 
-class _Hall:
-    """Who is in, while a queue is worked through."""
+class _Ledger:
+    """The runs that hold or wait for resources, while a queue is worked through."""
 
     def __init__(self, capacity: Capacity, holders: dict[str, Held]) -> None:
         self._capacity = capacity
         self._holders = holders
-        self._uses = {run: one.amounts for run, one in holders.items()}
+        self._uses = {run: holder.amounts for run, holder in holders.items()}
         self._set_aside: dict[str, tuple[Amounts, float]] = {}
 
     def keeps(self, want: Want) -> bool:
         own = self._holders.get(want.run)
         if own is None:
             return False
-        has = _still_there(self._capacity, own).amounts
+        # Devices that the machine no longer has do not count: a run that held one must be given another.
+        devices = {
+            replica: {
+                resource: tuple(id for id in ids if id in self._capacity.devices.get(resource, ()))
+                for resource, ids in by_resource.items()
+            }
+            for replica, by_resource in own.devices.items()
+        }
+        has = replace(own, devices=devices).amounts
         return all(asked <= has.get(resource, 0) for resource, asked in amounts(want.demands).items())
 
-    def enter(self, want: Want) -> Held:
+    def admit(self, want: Want) -> Held:
         asked = amounts(want.demands)
         free = {name: self._free_ids(name, want.run) for name in asked if name not in (_CPU, _MEMORY)}
         own = self._holders.get(want.run)
@@ -165,58 +180,54 @@ class _Hall:
             self._set_aside[want.run] = (more, waited)
 
     def shortage(self, want: Want) -> str:
-        """Says what is short and who has it; an empty text means that everything fits."""
+        """Says what is short and which runs have it; an empty text means that everything fits."""
         parts = []
         for resource, asked in amounts(want.demands).items():
-            free = self._free(resource, want.run)
+            if resource in (_CPU, _MEMORY):
+                used = sum(uses.get(resource, 0) for run, uses in self._uses.items() if run != want.run)
+                free = _total(self._capacity, resource) - used
+            else:
+                free = len(self._free_ids(resource, want.run))
+            free -= sum(more.get(resource, 0) for more, _ in self._set_aside.values())
             if asked > max(free, 0):
                 parts.append(self._sentence(want.run, resource, asked, max(free, 0)))
         return "; ".join(parts)
 
-    def _free(self, resource: str, run: str) -> int:
-        reserved = sum(one.get(resource, 0) for one, _ in self._set_aside.values())
-        if resource in (_CPU, _MEMORY):
-            used = sum(one.get(resource, 0) for name, one in self._uses.items() if name != run)
-            return _total(self._capacity, resource) - used - reserved
-        return len(self._free_ids(resource, run)) - reserved
-
     def _free_ids(self, resource: str, run: str) -> list[str]:
         own = _ids([self._holders[run]] if run in self._holders else [], resource)
-        taken = _ids((one for name, one in self._holders.items() if name != run), resource)
+        taken = _ids((holder for name, holder in self._holders.items() if name != run), resource)
+        # A device that this run holds is busy with its own program, and is free for it.
         taken |= set(self._capacity.busy.get(resource, ())) - own
-        return [one for one in self._capacity.devices.get(resource, ()) if one not in taken]
+        return [id for id in self._capacity.devices.get(resource, ()) if id not in taken]
 
     def _sentence(self, run: str, resource: str, asked: int, free: int) -> str:
         text = f"needs {_show(resource, asked)}, {_number(resource, free)} free"
-        uses = {name: one.get(resource, 0) for name, one in self._uses.items() if name != run}
+        uses = {name: used.get(resource, 0) for name, used in self._uses.items() if name != run}
         if held := _named(resource, uses):
             text += f"; held by {held}"
-        if busy := self._busy_with_others(resource):
-            text += f"; {busy} busy with other programs"
-        if aside := _named(
-            resource, {name: one.get(resource, 0) for name, (one, _) in self._set_aside.items()}
-        ):
+        if foreign := set(self._capacity.busy.get(resource, ())) - _ids(self._holders.values(), resource):
+            text += f"; {len(foreign)} busy with other programs"
+        reserved = {name: more.get(resource, 0) for name, (more, _) in self._set_aside.items()}
+        if aside := _named(resource, reserved):
             longest = max(waited for _, waited in self._set_aside.values())
             text += f"; set aside for {aside} after {longest / 60:.0f} minutes of waiting"
         return text
 
-    def _busy_with_others(self, resource: str) -> int:
-        ours = _ids(self._holders.values(), resource)
-        return len(set(self._capacity.busy.get(resource, ())) - ours)
-
 
 def _dealt(demands: Sequence[Demand], free: Mapping[str, list[str]], own: Devices) -> Devices:
     """Gives each replica its devices, the ones that it had before if they are free."""
+    # What each replica keeps is settled for all of them before any new device is dealt: otherwise the first
+    # replica could be dealt a device that a later one had.
     kept: Devices = {}
     for demand in demands:
         kept[demand.replica] = {
             resource: tuple(
-                one for one in own.get(demand.replica, {}).get(resource, ()) if one in free[resource]
+                id for id in own.get(demand.replica, {}).get(resource, ()) if id in free[resource]
             )[:count]
             for resource, count in demand.resources.devices.items()
         }
     left = {
-        resource: [one for one in ids if not any(one in each.get(resource, ()) for each in kept.values())]
+        resource: [id for id in ids if not any(id in devices.get(resource, ()) for devices in kept.values())]
         for resource, ids in free.items()
     }
     dealt: Devices = {}
@@ -230,24 +241,12 @@ def _dealt(demands: Sequence[Demand], free: Mapping[str, list[str]], own: Device
     return dealt
 
 
-def _still_there(capacity: Capacity, held: Held) -> Held:
-    """Leaves out devices that the machine no longer has."""
-    devices = {
-        replica: {
-            resource: tuple(one for one in ids if one in capacity.devices.get(resource, ()))
-            for resource, ids in by_resource.items()
-        }
-        for replica, by_resource in held.devices.items()
-    }
-    return msgspec.structs.replace(held, devices=devices)
-
-
 def _ids(holders: Iterable[Held], resource: str) -> set[str]:
     return {
-        one
+        id
         for holder in holders
         for by_resource in holder.devices.values()
-        for one in by_resource.get(resource, ())
+        for id in by_resource.get(resource, ())
     }
 
 
@@ -261,19 +260,10 @@ def _cpu(demand: Demand) -> int:
     return CPU_WHEN_UNSAID if demand.resources.cpu is None else demand.resources.cpu
 
 
-def _with_cpu(demand: Demand, cpu: int) -> Demand:
-    return msgspec.structs.replace(demand, resources=msgspec.structs.replace(demand.resources, cpu=cpu))
-
-
-def _behind(sentence: str, ahead: Iterable[str]) -> str:
-    names = list(ahead)
-    return f"{sentence}; behind {_listed(names)} in the queue" if names else sentence
-
-
 def _named(resource: str, uses: Mapping[str, int]) -> str:
-    """Lists who has how much, the largest first, because those are worth waiting for or stopping."""
-    largest = sorted((one for one in uses.items() if one[1]), key=lambda one: (-one[1], one[0]))
-    return _listed([f"{name} ({_number(resource, amount)})" for name, amount in largest])
+    """Lists the runs that use it, the largest first, because those are worth waiting for or stopping."""
+    largest = sorted((-amount, name) for name, amount in uses.items() if amount)
+    return _listed([f"{name} ({_number(resource, -amount)})" for amount, name in largest])
 
 
 def _listed(names: Sequence[str]) -> str:

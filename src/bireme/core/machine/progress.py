@@ -1,4 +1,4 @@
-"""How far a job is: its step, of how many, how fast, and the one number that people watch. Pure."""
+"""Measures how far a job is: its step, of how many, how fast, and the number that people watch. Pure."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Point(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far a job is, as its ranks reported it."""
+    """The progress of a job, as its ranks reported it."""
 
     step: int
     total: int | None = None
-    """How many steps there will be; None if nobody said."""
+    """How many steps there will be; None if the script did not say."""
     rate: float | None = None
     """Steps per second, lately; None if too little was reported."""
     metric: str
@@ -98,7 +98,7 @@ def _rate(points: Sequence[Point]) -> float | None:
 
 
 def _total(given: object) -> int | None:
-    """What a parameter says; scripts and hostile logs may have put anything there."""
+    """The number that a parameter holds; scripts and hostile logs may have put anything there."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         return None
     return int(given) if math.isfinite(given) and 0 < given <= _LARGEST_TOTAL else None

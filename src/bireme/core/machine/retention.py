@@ -1,7 +1,7 @@
-"""Which runs that have ended may be deleted: what their user asks for, or what is beyond the limits. Pure.
+"""Selects ended runs to be deleted: those that a user asks for, or those beyond the limits. Pure.
 
-Deleting cannot be taken back. So what a person selects is what all of the given conditions agree on, and
-what goes by itself has no checkpoints, because those may be the only copy of days of work.
+Deleting cannot be taken back. So a user selects only what all of the given conditions agree on, and
+what is deleted by itself has no checkpoints, because those may be the only copy of days of work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class EndedRun(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """What a person asks for; all of it must hold."""
+    """The conditions that a user sets; a run is selected if it meets all of them."""
 
     older: float | None = None
     """Seconds since the end."""
@@ -35,7 +35,7 @@ class Selection(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """How much is kept without being asked; each limit counts by itself, and None is none."""
+    """The limits of what is kept where no user asks; each counts by itself, and None is no limit."""
 
     age: float | None = None
     runs: int | None = None
@@ -46,7 +46,7 @@ class Limits(Struct, frozen=True):
 
 
 def selected(runs: Sequence[EndedRun], wish: Selection, now: float) -> tuple[EndedRun, ...]:
-    """What a person selects, the newest first."""
+    """The runs that a user selects, the newest first."""
     spared = wish.keep or 0
     return tuple(
         run
@@ -58,13 +58,13 @@ def selected(runs: Sequence[EndedRun], wish: Selection, now: float) -> tuple[End
 
 
 def beyond(runs: Sequence[EndedRun], limits: Limits, now: float) -> tuple[EndedRun, ...]:
-    """What exceeds a limit, the newest first; never a run with checkpoints, though it counts."""
+    """The runs that exceed a limit, the newest first; never one with checkpoints, though it counts."""
     gone = exceeded(runs, limits, now)
     return tuple(run for run in _newest_first(runs) if run.id in gone)
 
 
 def exceeded(runs: Sequence[EndedRun], limits: Limits, now: float) -> dict[str, tuple[str, ...]]:
-    """Which limits each of these runs exceeds, by the run's id."""
+    """The limits that each of these runs exceeds, by the run's id."""
     found, taken = {}, 0
     for number, run in enumerate(_newest_first(runs)):
         taken += run.size

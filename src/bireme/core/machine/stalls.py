@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 LEAST = 60.0
-"""Seconds of silence that nobody needs to be told of."""
+"""Seconds of silence that no user needs to be told of."""
 _TIMES = 10.0
 """Usual pauses, and how many of the longest, that a job may be silent."""
 _LONGEST_TIMES = 3.0

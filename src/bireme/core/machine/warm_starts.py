@@ -44,26 +44,26 @@ def serving(needs: Needs, zygotes: Iterable[Warm]) -> tuple[str, ...]:
     or the way in which others work. What its roots brought along came by imports that the program makes too.
     A root that only a function of the program imports counts where nothing else serves.
     """
-    found = [one for one in zygotes if one.roots]
+    found = [zygote for zygote in zygotes if zygote.roots]
     for packages in (needs.certain, needs.certain | needs.possible):
-        fit = [one for one in found if one.roots <= packages]
+        fit = [zygote for zygote in found if zygote.roots <= packages]
         if fit:
-            fit.sort(key=lambda one: (-len(one.packages & packages), -one.used, one.name))
-            return tuple(one.name for one in fit)
+            fit.sort(key=lambda zygote: (-len(zygote.packages & packages), -zygote.used, zygote.name))
+            return tuple(zygote.name for zygote in fit)
     return ()
 
 
 def surplus(zygotes: Iterable[Warm], limit: int) -> tuple[str, ...]:
     """Those that end so that the others hold at most the limit: idle ones, the least recently used first."""
     found = list(zygotes)
-    held = sum(one.memory for one in found)
+    held = sum(zygote.memory for zygote in found)
     ending = []
-    for one in sorted(found, key=lambda one: (one.used, one.name)):
+    for zygote in sorted(found, key=lambda zygote: (zygote.used, zygote.name)):
         if held <= limit:
             break
-        if one.is_idle:
-            ending.append(one.name)
-            held -= one.memory
+        if zygote.is_idle:
+            ending.append(zygote.name)
+            held -= zygote.memory
     return tuple(ending)
 
 

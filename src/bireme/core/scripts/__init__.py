@@ -1,1 +1,1 @@
-"""What a script's command line and output say."""
+"""Reads what a script's command line and output say."""

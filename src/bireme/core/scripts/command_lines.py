@@ -16,7 +16,7 @@ from msgspec import Struct
 
 
 class Use(StrEnum):
-    """What a command line does with a file."""
+    """The way in which a command line uses a file."""
 
     PROGRAM = "program"
     SCRIPT = "script"
@@ -33,7 +33,7 @@ class OpenedFile(Struct, frozen=True):
 
 
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
-_WRAPPERS = frozenset(("exec", "nohup", "time"))
+_WRAPPERS = frozenset(("exec", "nohup", "time", "env"))
 _TORCHRUN_MODULES = frozenset(("torch.distributed.run", "torch.distributed.launch"))
 
 
@@ -139,19 +139,13 @@ def _of_command(words: Sequence[str], folder: str | None) -> Iterator[OpenedFile
 
 
 def _unwrapped(words: Sequence[str]) -> Sequence[str]:
-    """The command without the variables and the small programs before it."""
-    while words:
-        name = os.path.basename(words[0])
-        if name in _WRAPPERS or name == "env" or _is_assignment(words[0]):
-            words = words[1:]
-        else:
-            return words
-    return words
-
-
-def _is_assignment(word: str) -> bool:
-    name, mark, _ = word.partition("=")
-    return bool(mark) and name.isidentifier()
+    """The command without the assignments and the wrappers before it."""
+    for index, word in enumerate(words):
+        variable, equals, _ = word.partition("=")
+        is_assignment = bool(equals) and variable.isidentifier()
+        if not is_assignment and os.path.basename(word) not in _WRAPPERS:
+            return words[index:]
+    return ()
 
 
 def _is_known(word: str) -> bool:
@@ -191,26 +185,15 @@ def _of_torchrun(words: Sequence[str], folder: str | None) -> Iterator[OpenedFil
 
 def _of_launcher(words: Sequence[str], values: Mapping[str, int], folder: str | None) -> Iterator[OpenedFile]:
     """The programs that a launcher starts; a colon stands between two of them."""
-    for part in _parts(words, ":"):
-        rest, options = _after_options(part, values)
+    for is_colon, part in itertools.groupby(words, key=lambda word: word == ":"):
+        if is_colon:
+            continue
+        rest, options = _after_options(list(part), values)
         inner = None if _OTHER_FOLDER.intersection(options) else folder
         # A launcher's program is looked up by the replicas, each of which may have a folder of its own.
-        yield from (one for one in _of_command(rest, inner) if one.path.startswith("/") or _is_script(one))
-
-
-def _is_script(one: OpenedFile) -> bool:
-    return one.use is Use.SCRIPT
-
-
-def _parts(words: Sequence[str], between: str) -> Iterator[Sequence[str]]:
-    part: list[str] = []
-    for word in words:
-        if word == between:
-            yield part
-            part = []
-        else:
-            part.append(word)
-    yield part
+        for file in _of_command(rest, inner):
+            if file.path.startswith("/") or file.use is Use.SCRIPT:
+                yield file
 
 
 def _after_options(words: Sequence[str], values: Mapping[str, int]) -> tuple[Sequence[str], set[str]]:
@@ -225,8 +208,10 @@ def _after_options(words: Sequence[str], values: Mapping[str, int]) -> tuple[Seq
             continue
         count = values.get(name)
         if count is None:
-            at = next((index for index, one in enumerate(rest) if is_python(one)), len(rest))
-            return rest[at:], given | {_option(one) for one in rest[:at]}
+            # Of an unknown option it is not known whether a value follows, so the words up to Python may be
+            # options or values. None of them is taken for the program.
+            at = next((index for index, later in enumerate(rest) if is_python(later)), len(rest))
+            return rest[at:], given | {_option(later) for later in rest[:at]}
         rest = rest[count:]
     return rest, given
 
@@ -256,23 +241,23 @@ def _of_line(line: str, folder: str | None) -> Iterator[OpenedFile]:
     """The files of a shell line, up to the first command after which they cannot be known."""
     commands = list(_commands(line))
     for index, (command, end) in enumerate(commands):
-        plain = _before_redirection(command)
+        redirection = next((at for at, word in enumerate(command) if word and set(word) <= set("<>&")), None)
+        plain = command[:redirection]
         name = os.path.basename(next(iter(_unwrapped(plain)), ""))
         if name == "cd":
-            folder = _changed(folder, plain)
+            target = plain[-1] if len(plain) == 2 else ""
+            is_certain = _is_known(target) and (folder is not None or target.startswith("/"))
+            folder = os.path.join(folder or "", target) if is_certain else None
         elif name not in _CHANGE_NO_FILE and not _is_installer(plain):
-            if not _has_alternative([end for _, end in commands[index:]]):
+            # Where another command runs if this one fails, as in `a || b`, its files may be missing.
+            links = (link for _, link in commands[index:])
+            if "||" not in itertools.takewhile(lambda link: link in ("&&", "||", "|"), links):
                 yield from _of_command(plain, folder)
             if name:
                 return
-        if end not in _LINE_ENDS or len(plain) != len(command):
+        # Neither behind a pipe nor behind a redirection, which may make a file, is anything certain.
+        if end not in _LINE_ENDS or redirection is not None:
             return
-
-
-def _has_alternative(ends: Sequence[str]) -> bool:
-    """Whether another command is run where this one fails, so that its files may be missing."""
-    rest = itertools.takewhile(lambda end: end in ("&&", "||", "|"), ends)
-    return "||" in rest
 
 
 def _commands(line: str) -> Iterator[tuple[list[str], str]]:
@@ -296,22 +281,12 @@ def _commands(line: str) -> Iterator[tuple[list[str], str]]:
         yield command, ";"
 
 
-def _before_redirection(command: Sequence[str]) -> Sequence[str]:
-    at = next((index for index, word in enumerate(command) if word and set(word) <= set("<>&")), len(command))
-    return command[:at]
-
-
-def _changed(folder: str | None, command: Sequence[str]) -> str | None:
-    target = command[-1] if len(command) == 2 and _is_known(command[-1]) else None
-    if target is None or (folder is None and not target.startswith("/")):
-        return None
-    return os.path.join(folder or "", target)
-
-
 def _is_installer(command: Sequence[str]) -> bool:
-    """Whether it only adds packages to the interpreter."""
+    """Whether a command only adds packages to the interpreter."""
     words = list(_unwrapped(command))
     if words[1:3] == ["-m", "pip"] and is_python(words[0]):
         words = words[2:]
     elsewhere = ("-t", "--target", "--prefix", "--root", "--src")
-    return bool(words) and words[0] in ("pip", "pip3") and not any(one.startswith(elsewhere) for one in words)
+    return (
+        bool(words) and words[0] in ("pip", "pip3") and not any(word.startswith(elsewhere) for word in words)
+    )

@@ -1,4 +1,4 @@
-"""What runs a script: the interpreter, the program that its first line names, or itself. Pure."""
+"""Finds what runs a script: the interpreter, the program that its first line names, or itself. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BINARY = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
 
 class Launch(Struct, frozen=True):
-    """How a script is started, or why it cannot be."""
+    """The words that start a script, or the reason why it cannot be started."""
 
     words: tuple[str, ...] | None = None
     """What stands before the script's path; None is the interpreter of the job."""
@@ -30,7 +30,7 @@ class Launch(Struct, frozen=True):
 
 
 def by_name(path: str) -> Launch:
-    """What can be said of a script that nobody has looked into."""
+    """Tells by its name alone how a script is started."""
     stem, suffix = os.path.splitext(path)
     if suffix == ".ipynb":
         command = f"jupyter nbconvert --to script {shlex.quote(path)} && bireme run {shlex.quote(stem)}.py"
@@ -39,12 +39,21 @@ def by_name(path: str) -> Launch:
 
 
 def by_content(path: str, head: bytes, *, is_executable: bool) -> Launch:
-    """The same for a script of which the beginning was read."""
+    """Tells by its name and its first bytes how a script is started."""
     named = by_name(path)
     if named.wrong or path.endswith(_PYTHON):
         return named
     if head.startswith(b"#!"):
-        return _by_first_line(path, head)
+        line = head[2:].partition(b"\n")[0].decode(errors="replace").strip()
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            words = line.split()
+        if words and os.path.basename(words[0]) == "env":
+            words = [word for word in words[1:] if word != "-S"]
+        if not words:
+            return Launch(wrong=f"{path} begins with #!, and names no program after it")
+        return Launch() if is_python(words[0]) else Launch(tuple(words))
     if head.startswith(_BINARY):
         quoted = shlex.quote(path)
         hint = f"chmod +x {quoted} && bireme run {quoted}"
@@ -55,19 +64,6 @@ def by_content(path: str, head: bytes, *, is_executable: bool) -> Launch:
         wrong=f"{path} is not Python, and does not say what runs it",
         hint="begin it with a line such as #!/bin/bash",
     )
-
-
-def _by_first_line(path: str, head: bytes) -> Launch:
-    line = head[2:].partition(b"\n")[0].decode(errors="replace").strip()
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        words = line.split()
-    if words and os.path.basename(words[0]) == "env":
-        words = [word for word in words[1:] if word != "-S"]
-    if not words:
-        return Launch(wrong=f"{path} begins with #!, and names no program after it")
-    return Launch() if is_python(words[0]) else Launch(tuple(words))
 
 
 def _is_python_text(head: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Which numbers are in a line that a script printed, as the patterns of its manifest find them.
+"""Finds numbers in the lines that a script prints, by the patterns of its manifest.
 
 A pattern is a plain name, such as `loss`, or a regular expression with the groups `name` and `value` and
 perhaps `step`. A plain name finds what people print: `loss: 0.3`, `loss=0.3`, `Loss at step 10: 0.3`,
@@ -8,7 +8,7 @@ perhaps `step`. A plain name finds what people print: `loss: 0.3`, `loss=0.3`, `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -70,26 +70,21 @@ def split(annotation: str) -> tuple[str, ...]:
 
 
 def picked(patterns: Iterable[Pattern], line: str) -> tuple[Picked, ...]:
-    """What is found in a line; the first pattern that finds a name has the say about it."""
+    """The numbers of a line; of two patterns that find the same name, the first one counts."""
     line = line[:LONGEST_LINE]
     found: dict[str, Picked] = {}
     for pattern in patterns:
-        for one in _matches(pattern, line):
-            found.setdefault(one.name, one)
+        for match in pattern.expression.finditer(line):
+            groups = match.groupdict()
+            name = pattern.name or (groups["name"] or "").strip()
+            value = _number(groups["value"])
+            if not name or value is None:
+                continue
+            step = groups.get("step")
+            if step is None and pattern.name and (elsewhere := _STEP.search(line)):
+                step = elsewhere["step"]
+            found.setdefault(name, Picked(name, value, _whole(step)))
     return tuple(found.values())
-
-
-def _matches(pattern: Pattern, line: str) -> Iterator[Picked]:
-    for match in pattern.expression.finditer(line):
-        groups = match.groupdict()
-        name = pattern.name or (groups["name"] or "").strip()
-        value = _number(groups["value"])
-        if not name or value is None:
-            continue
-        step = groups.get("step")
-        if step is None and pattern.name and (elsewhere := _STEP.search(line)):
-            step = elsewhere["step"]
-        yield Picked(name, value, _whole(step))
 
 
 def _number(text: str | None) -> float | None:
