@@ -22,7 +22,7 @@ SECOND_THOUGHTS = 2.0
 
 _REDRAW = 0.2
 _MOST_MISSED = 5
-"""Attempts between two looks that are told of."""
+"""Attempts between two looks that get a line of their own."""
 
 
 class Ending(Enum):
@@ -30,8 +30,8 @@ class Ending(Enum):
 
     OVER = "the jobs have ended or were suspended"
     LEFT = "the user pressed Ctrl-C"
-    TOLD = "a signal told us to end"
-    CLOSED = "nobody reads our output any more"
+    SIGNALLED = "a signal asked us to end"
+    CLOSED = "our output is not read any more"
 
 
 class Signals:
@@ -39,13 +39,13 @@ class Signals:
 
     def __init__(self) -> None:
         self.interrupts = 0
-        self.told = False
+        self.ended = False
 
     def note(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT:
             self.interrupts += 1
         else:
-            self.told = True
+            self.ended = True
 
 
 @contextmanager
@@ -62,25 +62,25 @@ def noted() -> Iterator[Signals]:
 
 
 def follow(watches: Sequence[Following], screen: Screen, prefixes: Prefixes, signals: Signals) -> Ending:
-    """Shows lines and state until every job is over, or somebody asks to end."""
-    telling = _Telling(watches, screen, prefixes)
+    """Shows lines and state until every job is over, or the user asks to end."""
+    news_of_jobs = _News(watches, screen, prefixes)
     pace = Pace()
     try:
         while not all(watch.is_over() or not watch.exists() for watch in watches):
-            news = telling.look()
-            if signals.told:
-                return Ending.TOLD
+            news = news_of_jobs.look()
+            if signals.ended:
+                return Ending.SIGNALLED
             if signals.interrupts:
                 return Ending.LEFT
             time.sleep(pace.pause(news))
-        telling.drain()
+        news_of_jobs.drain()
         return Ending.OVER
     except BrokenPipeError:
         return Ending.CLOSED
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        return Ending.TOLD  # the terminal itself is gone
+        return Ending.SIGNALLED  # the terminal itself is gone
     finally:
         with suppress(OSError):
             screen.clear()
@@ -89,13 +89,13 @@ def follow(watches: Sequence[Following], screen: Screen, prefixes: Prefixes, sig
 def thinks_again(signals: Signals, pressed: int) -> bool:
     """Gives the user the time for a Ctrl-C beyond those already pressed; returns whether it came."""
     end = time.monotonic() + SECOND_THOUGHTS
-    while time.monotonic() < end and signals.interrupts <= pressed and not signals.told:
+    while time.monotonic() < end and signals.interrupts <= pressed and not signals.ended:
         time.sleep(SOON)
-    return signals.interrupts > pressed or signals.told
+    return signals.interrupts > pressed or signals.ended
 
 
-class _Telling:
-    """What was told so far, so that nothing is told twice."""
+class _News:
+    """Shows the news of jobs, each once."""
 
     def __init__(self, watches: Sequence[Following], screen: Screen, prefixes: Prefixes) -> None:
         self._watches = watches

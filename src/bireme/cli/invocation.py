@@ -87,7 +87,7 @@ def meant(client: Client, name: str | None, default: Default = NEWEST) -> str:
 
 
 def own_meant(client: Client, names: tuple[str, ...], default: Default, verb: str) -> tuple[str, ...]:
-    """The names that were given, or that of the user's newest job; somebody else's is asked about."""
+    """The names that were given, or that of the user's newest job; another user's is asked about."""
     if names:
         return names
     found = client.places.newest_own(default.is_wanted)

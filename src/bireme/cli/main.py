@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NARROW = 52
 BROKEN_PIPE = 141
-"""What a shell reports of a program that writes to a pipe nobody reads: 128 and SIGPIPE."""
+"""What a shell reports of a program that writes to a pipe without a reader: 128 and SIGPIPE."""
 
 
 class Verb(NamedTuple):
@@ -52,13 +52,13 @@ VERBS = {
     "doctor": Verb("doctor", "Say what this machine or a cluster offers, and what is missing."),
     "install": Verb("install", "Install the operator and the job kinds into a cluster."),
     "uninstall": Verb("uninstall", "Take the operator and the job kinds out of a cluster."),
-    "operator": Verb("operator", "Run the operator of a cluster, until told to stop."),
+    "operator": Verb("operator", "Run the operator of a cluster until it is stopped."),
     "completion": Verb("completion", "Print the shell's completion script."),
 }
 
 
 class _Unread(Exception):
-    """Nobody reads what we write any more, as after `| head -1`."""
+    """What we write is not read any more, as after `| head -1`."""
 
 
 class Verbs(click.Group):
@@ -168,16 +168,16 @@ def _guarded(args: list[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except errors.BiremeError as error:
-        return _told(str(error), error.exit_status)
+        return _failed(str(error), error.exit_status)
     except click.UsageError as error:
         text = error.format_message().rstrip(".")
         text = text[:1].lower() + text[1:]
         verb = error.ctx.command_path if error.ctx else "bireme"
-        return _told(f"{text}\n`{verb} --help` lists what it takes", errors.BadInput.exit_status)
+        return _failed(f"{text}\n`{verb} --help` lists what it takes", errors.BadInput.exit_status)
     except click.ClickException as error:
-        return _told(error.format_message(), errors.BadInput.exit_status)
+        return _failed(error.format_message(), errors.BadInput.exit_status)
     except (KeyboardInterrupt, click.Abort):
-        return _told("interrupted", errors.Interrupted.exit_status)
+        return _failed("interrupted", errors.Interrupted.exit_status)
     except (BrokenPipeError, _Unread):
         _silence()
         return BROKEN_PIPE
@@ -186,15 +186,15 @@ def _guarded(args: list[str]) -> int:
 
         found = unexpected_errors.of_the_system(error)
         if found is not None:
-            return _told(str(found), found.exit_status)
-        return _told(unexpected_errors.bug_report(error), errors.OurBug.exit_status)
+            return _failed(str(found), found.exit_status)
+        return _failed(unexpected_errors.bug_report(error), errors.OurBug.exit_status)
     except Exception as error:
         from bireme.cli import unexpected_errors
 
-        return _told(unexpected_errors.bug_report(error), errors.OurBug.exit_status)
+        return _failed(unexpected_errors.bug_report(error), errors.OurBug.exit_status)
 
 
-def _told(text: str, status: int) -> int:
+def _failed(text: str, status: int) -> int:
     try:
         sys.stdout.flush()
     except OSError:

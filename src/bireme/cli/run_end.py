@@ -1,4 +1,4 @@
-"""Ends `bireme run`: followed to the end, left by its user, or told to stop."""
+"""Ends `bireme run`: followed to the end, left by its user, or stopped."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed:
         for watch in watches:
             watch.close()
         if ending is Ending.LEFT and not here.is_interactive:
-            ending = Ending.TOLD  # nobody is there who could come back, or press it twice
+            ending = Ending.SIGNALLED  # no user is there who could come back, or press it twice
         if ending is Ending.CLOSED and not here.is_interactive:
-            ending = Ending.TOLD
+            ending = Ending.SIGNALLED
         match ending:
             case Ending.OVER:
                 return _over(handles, watches, quiet)
             case Ending.LEFT:
-                # Counted before it is asked for: whoever is quick presses it while the sentence is written.
+                # Counted before it is asked for: a quick user presses it while the sentence is written.
                 pressed = signals.interrupts
-                _goes_on(handles)
+                _continues(handles)
                 say(f"Ctrl-C again within {follow.SECOND_THOUGHTS:.0f} s stops it.")
                 thinks_again = follow.thinks_again(signals, pressed)
                 return _stop(handles) if thinks_again else errors.Interrupted.exit_status
             case Ending.CLOSED:
-                _goes_on(handles)
+                _continues(handles)
                 return BROKEN_PIPE
-            case Ending.TOLD:
+            case Ending.SIGNALLED:
                 return _stop(handles)
 
 
-def told(view: JobView, *, named: bool) -> list[str]:
-    """What is said of a job at its end."""
+def final_lines(view: JobView, *, named: bool) -> list[str]:
+    """Says how a job ended."""
     name = f"{view.id}: " if named else ""
     lasted = text.duration((view.completed or view.created) - view.created if view.ran is None else view.ran)
     match view.phase:
@@ -109,7 +109,7 @@ def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: boo
     # The failed ones last: the first error is what is read first.
     for view in sorted(views, key=lambda view: view.phase is Phase.FAILED):
         if not quiet:
-            for line in told(view, named=len(watches) > 1):
+            for line in final_lines(view, named=len(watches) > 1):
                 say(line)
     asked_for = all(watch.job.policy.suspend for watch in there)
     if there and asked_for and all(view.phase is Phase.SUSPENDED for view in views):
@@ -117,7 +117,7 @@ def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: boo
     return status_of(views) if len(there) == len(watches) else errors.Interrupted.exit_status
 
 
-def _goes_on(handles: Sequence[JobHandle]) -> None:
+def _continues(handles: Sequence[JobHandle]) -> None:
     for one in handles:
         _say_quietly(f"{one.id} continues in the background. Follow it with `bireme logs -f {one.id}`.")
 
@@ -136,7 +136,7 @@ def _stop(handles: Sequence[JobHandle]) -> int:
 
 
 def _say_quietly(words: str) -> None:
-    """Says something that nobody may be there to read: the terminal is perhaps what went away."""
+    """Says something that perhaps cannot be read: the terminal may be what went away."""
     with suppress(OSError):
         say(words)
 

@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
 
 def start(asked: Asked) -> None:
-    """Submits the script or the manifests, and follows them to the end unless it is told to detach."""
+    """Submits the script or the manifests, and follows them to the end unless the user detaches."""
     client = opened()
     here = terminal.this_terminal()
     is_here = client.places.backend is BackendName.LOCAL

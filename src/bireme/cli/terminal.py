@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 _WIDTH = 100
-"""Columns to write for where nobody says."""
+"""Columns to write for where the terminal does not say."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Terminal:
 
     @property
     def is_interactive(self) -> bool:
-        """Whether somebody may be looking or typing."""
+        """Whether a person may be looking or typing."""
         return self.stdin or self.stdout or self.stderr
 
 

@@ -55,7 +55,7 @@ def of_the_system(error: OSError) -> errors.BiremeError | None:
 
 
 def bug_report(error: Exception) -> str:
-    """Writes down everything that helps to mend it, and returns what the user is told."""
+    """Writes down everything that helps to mend it, and returns the message for the user."""
     words, secrets = without_values(sys.argv)
     details = _hidden("".join(traceback.format_exception(error)), secrets)
     said = _hidden(str(error).partition("\n")[0], secrets)
@@ -71,7 +71,7 @@ def bug_report(error: Exception) -> str:
             folder = find()
             folder.mkdir(parents=True, exist_ok=True)
             text = f"bireme {__version__}\nPython {sys.version}\n{words}\n\n{details}"
-            # A new file that nobody else may read, whatever the umask, and never through another's link.
+            # A new file that no other user may read, whatever the umask, and never through another's link.
             file = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(file, "w", encoding="utf-8", errors="replace") as report:
                 report.write(text)

@@ -1,7 +1,7 @@
 """Declares what a backend offers: this machine, or a cluster.
 
 Each backend has one: `local.LocalPlace` and `cluster.ClusterPlace`. Both speak in the same views, so that
-whoever shows a job need not know where it runs.
+a program that shows a job need not know where it runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SELDOM = 0.1
 YOUNG = 2.0
 """Seconds for which a job is young."""
 QUIET = 5.0
-"""Seconds without a line after which looks become seldom; nobody sees the difference, and it costs half."""
+"""Seconds without a line after which looks become seldom; no user sees the difference, and it costs half."""
 
 
 class BackendName(StrEnum):

@@ -75,18 +75,18 @@ def export(places: Places, given: str, target: str, part: str, *, force: bool) -
     pythons = [python_finder.find(os.environ), sys.executable]
     if "/" not in name:
         pythons.insert(0, places.find(name).python(os.environ))
-    told = run_checkpoints.export(
+    exported = run_checkpoints.export(
         pythons, run_checkpoints.ExportRequest(source, os.path.abspath(target), part, force)
     )
     return Exported(
-        f"{name}@{told.step}",
+        f"{name}@{exported.step}",
         target,
-        told.part,
-        told.step,
-        told.size,
-        told.ranks,
-        told.is_sharded,
-        told.others,
+        exported.part,
+        exported.step,
+        exported.size,
+        exported.ranks,
+        exported.is_sharded,
+        exported.others,
     )
 
 

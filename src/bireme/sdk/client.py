@@ -113,7 +113,7 @@ class JobHandle:
     def watch(
         self, replica: str | int | None = None, *, since: Since = None, tail: int | None = None
     ) -> Following:
-        """A follower of a job's lines and state, for whoever shows them as they come."""
+        """A follower of a job's lines and state, for a program that shows them as they come."""
         full = None if replica is None else self._found.replica(replica)
         return self._found.watch(LogSelection(replica=full, since=_moment(since), last=tail))
 
@@ -308,7 +308,7 @@ class Client:
     def watch(
         self, name: str, replica: str | int | None = None, *, since: Since = None, tail: int | None = None
     ) -> Following:
-        """A follower of a job's lines and state, for whoever shows them as they come."""
+        """A follower of a job's lines and state, for a program that shows them as they come."""
         return self.find(name).watch(replica, since=since, tail=tail)
 
     # Changing

@@ -90,7 +90,7 @@ def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | Non
         return Diagnosis(finding=Finding.RESTARTED, summary=summary)
     return Diagnosis(
         finding=Finding.RESTARTED,
-        summary=f"{evidence.id} was restarted: {_told(evidence.job, error)}",
+        summary=f"{evidence.id} was restarted: {_described(evidence.job, error)}",
         error=error,
         more=_logs_command(evidence, error),
     )
@@ -141,7 +141,7 @@ def tries(job: Job, status: Status) -> str:
     return f" ({status.crashes} crashes)" if status.crashes > 1 else ""
 
 
-def _told(job: Job, error: FirstError, tries: str = "") -> str:
+def _described(job: Job, error: FirstError, tries: str = "") -> str:
     is_news = error.what and error.what not in error.how
     which = rank_names.title(job, error.replica, error.rank, error.host)
     return f"{which} {error.how}{tries}" + (f": {error.what}" if is_news else "")
@@ -155,7 +155,7 @@ def _failed(evidence: Evidence) -> Diagnosis:
         summary = f"{evidence.id} failed: {stated}"
     else:
         tries = f" in attempt {error.attempt + 1}" if error.attempt else ""
-        summary = f"{evidence.id} failed: {_told(evidence.job, error, tries)}"
+        summary = f"{evidence.id} failed: {_described(evidence.job, error, tries)}"
         if why := retry_policy.why_no_more(evidence.job, evidence.status):
             summary += f" (not retried: {why})"
     advice: tuple[str, ...] = ()
@@ -241,7 +241,7 @@ def _from_report(
     evidence: Evidence, life: ReplicaHistory, reported: ReportedError, failure: Failure | None
 ) -> FirstError:
     exit_code = failure.exit_code if failure else life.exit_code
-    # What it told says more than the exit code that follows from it.
+    # What it reported says more than the exit code that follows from it.
     is_plain = failure is None or not (
         life.loss is not Loss.CRASH or failure.reason == _OUT_OF_MEMORY or _signal_name(failure.exit_code)
     )

@@ -23,7 +23,7 @@ from bireme.sdk.views import Diagnosis, InPlaceRestart, JobSummary, JobView, Rep
 MOST_MEMBERS = 1000
 """Replicas that a view lists; a job may declare a million."""
 _MOST_RESTARTS = 3
-"""Replicas that are told of one by one."""
+"""Replicas that are shown one by one."""
 _SIGNALS = frozenset(signal.Signals)
 
 
@@ -34,7 +34,7 @@ def job_view(
     found: Diagnosis | None,
     rows: tuple[ReplicaView, ...],
 ) -> JobView:
-    """A view with everything that is told alike on every backend; each adds what only it knows."""
+    """A view with everything that is the same on every backend; each adds what only it knows."""
     if found is not None and status.blame is None and status.phase in (Phase.FAILED, Phase.RESTARTING):
         head = replace(head, why=found.summary.partition(": ")[2] or found.summary)
     module = kinds.of(job)
@@ -114,7 +114,7 @@ def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float)
 
 
 def is_stopping(job: Job, status: Status, present: Iterable[Replica]) -> bool:
-    """Whether a job was told to stop, and some of its replicas have not ended yet."""
+    """Whether a job is to stop, and some of its replicas have not ended yet."""
     return job.policy.suspend and not status.phase.is_final and any(replica.is_alive for replica in present)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_CANDIDATES = 5
 PATIENCE = 2.0
-"""Seconds for which a list waits for a cluster that nobody asked for by name."""
+"""Seconds for which a list waits for a cluster that was not named."""
 
 
 class Places:
@@ -42,7 +42,13 @@ class Places:
         self._opened: dict[Known | None, ClusterPlace] = {}
         usual = environ.get(VARIABLE, "")
         self._usual = backend_of(usual, VARIABLE) if usual else BackendName.LOCAL
-        self._on = self._asked(where)
+        on = backend_of(where.on, "--on") if where.on else None
+        if on is BackendName.LOCAL and where.names_a_cluster:
+            raise errors.BadInput(
+                "a context and a namespace are of a cluster, and --on local is given",
+                hint="leave them out, or say --on kubernetes",
+            )
+        self._on = on or (BackendName.KUBERNETES if where.names_a_cluster else None)
 
     @property
     def backend(self) -> BackendName:
@@ -98,10 +104,15 @@ class Places:
         try:
             return self.exact(name)
         except errors.BadInput:  # a cluster that is silent may have the job of this very name
-            full = self._completed(name)
-            if full is None:
+            begin, mark, number = name.partition("#")
+            found = self._beginning(begin)
+            if not found or begin in found:
                 raise
-        return self.exact(full)
+        if len(found) > 1:
+            raise errors.BadInput(
+                f"{len(found)} jobs begin with {begin}: {_some(found)}", hint="write more of the name"
+            )
+        return self.exact(f"{found[0]}{mark}{number}")
 
     def exact(self, name: str) -> FoundJob:
         """The job of this very name."""
@@ -163,18 +174,6 @@ class Places:
             for known in self._book.read()
         )
 
-    def _completed(self, name: str) -> str | None:
-        """The one name that begins so; None if there is none, or if a job has this very name."""
-        begin, mark, number = name.partition("#")
-        found = self._beginning(begin)
-        if not found or begin in found:
-            return None
-        if len(found) > 1:
-            raise errors.BadInput(
-                f"{len(found)} jobs begin with {begin}: {_some(found)}", hint="write more of the name"
-            )
-        return f"{found[0]}{mark}{number}"
-
     def _beginning(self, begin: str) -> list[str]:
         """The names that begin so, those of this machine first, the newest first."""
         if not begin or "/" in begin:
@@ -188,19 +187,8 @@ class Places:
             there += [name for known in self._book.read() for name in known.names]
         return [name for name in dict.fromkeys([*here, *there]) if name.startswith(begin)]
 
-    def _asked(self, where: Where) -> BackendName | None:
-        if where.on:
-            on = backend_of(where.on, "--on")
-            if on is BackendName.LOCAL and where.names_a_cluster:
-                raise errors.BadInput(
-                    "a context and a namespace are of a cluster, and --on local is given",
-                    hint="leave them out, or say --on kubernetes",
-                )
-            return on
-        return BackendName.KUBERNETES if where.names_a_cluster else None
-
     def _clusters(self) -> list[Known | None]:
-        """The clusters that nobody named and that are looked at nevertheless; None is the usual one."""
+        """The clusters that were not named and are looked at nevertheless; None is the usual one."""
         for one in self._book.read():
             if one.is_lost:
                 self._book.drop(one)
@@ -243,7 +231,7 @@ class Places:
         return True
 
     def _listed(self, known: Known | None, all: bool) -> tuple[JobSummary, ...]:
-        """The jobs of a cluster that nobody named: one that does not answer costs a sentence."""
+        """The jobs of a cluster that was not named: one that does not answer costs a sentence."""
         try:
             return self._open(known).jobs(all, PATIENCE)
         except errors.BiremeError as error:

@@ -28,7 +28,7 @@ class Curves(Struct, frozen=True):
     """Whether there are more ranks or names than are shown."""
 
     def board(self) -> TensorboardWriter:
-        """The event files, to be kept current by whoever holds this."""
+        """The event files, to be kept current by the holder of this."""
         return TensorboardWriter(self.folder, time, *self.feeds)
 
 

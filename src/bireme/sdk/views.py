@@ -159,9 +159,9 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     progress: Progress | None = None
     """How far it is, if its ranks report that."""
     stopping: bool = False
-    """It was told to stop, and its replicas have not ended yet."""
+    """It was asked to stop, and its replicas have not ended yet."""
     resuming: bool = False
-    """It was stopped and told to resume, and has not begun to."""
+    """It was stopped and asked to resume, and has not started yet."""
 
     @property
     def key(self) -> str:

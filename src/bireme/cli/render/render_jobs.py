@@ -30,7 +30,7 @@ def listed(jobs: JobList, now: float, columns: int | None) -> list[str]:
     if any(job.context or job.namespace for job in jobs.jobs):
         header.insert(1, "WHERE")
         rows = [[row[0], job.where, *row[1:]] for row, job in zip(rows, jobs.jobs, strict=True)]
-    lines = text.sheet(header, rows, columns, _SPARE, told=("READY", "AGE", "WHERE"), keeps=True)
+    lines = text.sheet(header, rows, columns, _SPARE, regained=("READY", "AGE", "WHERE"), keeps=True)
     if not jobs.warm:
         return lines
     warm = render_machine.warm_line(jobs.warm)
@@ -77,7 +77,7 @@ def kept(job: JobView, now: float) -> list[str]:
         return []
     saved = f", saved {text.duration(max(0.0, now - one.saved))} ago" if one.saved else ""
     line = f"Its newest checkpoint is of step {one.step}{saved} in {one.where}"
-    return [line, f"Go on from it: {again if job.resumable else f'bireme run ... --from {one.where}'}"]
+    return [line, f"Continue from it: {again if job.resumable else f'bireme run ... --from {one.where}'}"]
 
 
 def amount(resources: Resources) -> str:

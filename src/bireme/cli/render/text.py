@@ -102,14 +102,14 @@ def sheet(
     columns: int | None,
     spare: Sequence[str] = (),
     *,
-    told: Sequence[str] = (),
+    regained: Sequence[str] = (),
     wraps: bool = False,
     keeps: bool = False,
 ) -> list[str]:
     """A table that fits: it does without `spare` columns, in that order, before its last one gets narrow.
 
     Where even so there is no room, each row is a paragraph of its own, in which there is room for the spare
-    columns that are `told` again. The last column is cut, or wrapped. A list that `keeps` its header is cut
+    columns that are `regained`. The last column is cut, or wrapped. A list that `keeps` its header is cut
     further instead, its last column first, unless the terminal is very narrow.
     """
     cells = [[plain(cell) for cell in row] for row in rows]
@@ -133,7 +133,7 @@ def sheet(
         squeezed = [[cut(row[0], max(_LEAST_CELL, first)), *row[1:]] for row in cells]
         return table(head, squeezed, columns)
     if room < needed:
-        kept = [at for at, name in enumerate(header) if name in told or name in head]
+        kept = [at for at, name in enumerate(header) if name in regained or name in head]
         rest = [[row[at] for at in kept] for row in every]
         return [line for row in rest for line in _paragraph(row, columns)]
     return _wrapped(head, cells, room) if wraps else table(head, cells, columns)
@@ -201,7 +201,7 @@ def _fixed(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
 
 
 def _wrapped(header: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> list[str]:
-    """Rows whose last cell goes on below itself."""
+    """Rows whose last cell continues below itself."""
     parts = [[row[-1]] if width(row[-1]) <= room else _filled(row[-1], room, "") for row in cells]
     spread = [
         [*(row[:-1] if number == 0 else [""] * (len(row) - 1)), part]

@@ -14,7 +14,7 @@ from bireme.cli import backend_options, manifest_arguments, script_options
 from bireme.cli.invocation import as_json, print_json, print_lines, say
 from bireme.cli.render import text
 from bireme.sdk.backends import BackendName
-from bireme.sdk.views import CheckedJob, CheckError, CheckView
+from bireme.sdk.views import CheckError, CheckView
 
 _SCRIPTS = (".py", ".sh", ".ipynb")
 
@@ -37,7 +37,16 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
     for warning in view.warnings:
         say(f"warning: {warning}")
     for job in view.jobs:
-        print_lines(_lines(job, backend_options.chosen().client().places.backend))
+        roles = ", ".join(f"{count} {role}" for role, count in job.replicas.items())
+        lines = [f"{job.file}:{job.line}: {job.kind} {job.name} is valid ({roles})"]
+        if job.here:
+            is_here = backend_options.chosen().client().places.backend is BackendName.LOCAL
+            place = "on this machine" if is_here else "in the cluster"
+            lines += text.indented([f"to run it {place}, more is needed:", *job.here.splitlines()], "  ")
+        if job.flags:
+            command_line = script_options.supplemented(["-f", job.file], job.flags, {"-f": True}, job.by_hand)
+            lines += text.indented(command_line, "  ")
+        print_lines(lines + [f"  note: {note}" for note in job.notes])
     for script in view.scripts:
         sections = (
             (f"{script.script}: these files of {script.folder} go with it to a cluster:", script.sent),
@@ -96,15 +105,3 @@ def _errors(error: errors.BiremeError) -> Iterator[CheckError]:
         )
     if not diagnostics:
         yield CheckError(code=error.code, text=error.what, hint=error.hint)
-
-
-def _lines(job: CheckedJob, backend: BackendName) -> list[str]:
-    roles = ", ".join(f"{count} {role}" for role, count in job.replicas.items())
-    lines = [f"{job.file}:{job.line}: {job.kind} {job.name} is valid ({roles})"]
-    if job.here:
-        place = "on this machine" if backend is BackendName.LOCAL else "in the cluster"
-        lines += text.indented([f"to run it {place}, more is needed:", *job.here.splitlines()], "  ")
-    if job.flags:
-        told = script_options.supplemented(["-f", job.file], job.flags, {"-f": True}, job.by_hand)
-        lines += text.indented(told, "  ")
-    return lines + [f"  note: {note}" for note in job.notes]

@@ -44,7 +44,7 @@ def command(
     metrics_port: int,
     metrics_bind: str,
 ) -> None:
-    """Run the operator of a cluster, until told to stop."""
+    """Run the operator of a cluster until it is stopped."""
     from bireme.backends.kubernetes.client import access  # here, because they need an extra
     from bireme.backends.kubernetes.pod_backend import Settings
     from bireme.operator import process

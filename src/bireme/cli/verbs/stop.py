@@ -13,7 +13,7 @@ from bireme.model.status import Phase
 from bireme.sdk.views import JobView, JobViews
 
 _SILENT = 3.0
-"""Seconds after which whoever waits is told what for."""
+"""Seconds after which a message says what is waited for."""
 
 
 @click.command("stop", short_help="Suspend jobs; they can be resumed.")
@@ -30,7 +30,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     for name in own_meant(client, names, ACTIVE, "stop"):
         job = client.find(name)
         before = job.view()
-        waits = threading.Timer(_SILENT, say, [f"{job.id} was told to stop; its ranks have time to save"])
+        waits = threading.Timer(_SILENT, say, [f"{job.id} is stopping; its ranks have time to save"])
         waits.daemon = True
         waits.start()
         try:
@@ -38,24 +38,23 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
         except KeyboardInterrupt:
             now = job.view()
             fact = f"interrupted; {now.id} is {now.phase}"
-            if now.stopping:  # whoever does not wait for its end has to know that it comes
+            if now.stopping:  # a user who does not wait for its end has to know that it comes
                 fact = (
-                    f"interrupted; {now.id} was told to stop, and will: "
-                    f"`bireme resume {now.id}` takes that back"
+                    f"interrupted; {now.id} is stopping, and will stop: `bireme resume {now.id}` undoes that"
                 )
             raise errors.Interrupted(fact) from None
         finally:
             waits.cancel()
         views.append(view)
         is_done &= view.is_over or _is_stopped(view)
-        say(_told(before, view))
+        say(_outcome(before, view))
     if as_json:
         print_json(JobViews(jobs=tuple(views)))
     if not is_done:
         sys.exit(1)
 
 
-def _told(before: JobView, view: JobView) -> str:
+def _outcome(before: JobView, view: JobView) -> str:
     if view.is_over:
         when = "had ended already" if before.is_over else "ended before it could be stopped"
         return f"{view.id} {when}: {view.phase}"

@@ -9,7 +9,7 @@ import click
 
 from bireme.cli import option_values
 from bireme.cli.invocation import all_meant, as_json, names, opened, print_json, say
-from bireme.cli.run_end import status_of, told
+from bireme.cli.run_end import final_lines, status_of
 from bireme.model.status import Phase
 from bireme.sdk.views import JobViews
 
@@ -38,6 +38,6 @@ def command(names: tuple[str, ...], timeout: str | None, as_json: bool) -> None:
         print_json(JobViews(jobs=tuple(views)))
     else:
         for view in views:
-            for line in told(view, named=True):
+            for line in final_lines(view, named=True):
                 say(line)
     sys.exit(status_of(views))

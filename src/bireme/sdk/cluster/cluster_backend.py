@@ -30,7 +30,7 @@ from bireme.sdk.views import CheckedJob, CheckView, JobSummary
 
 def opened(home: Path, environ: Mapping[str, str], where: Where) -> ClusterPlace:
     """The place that is meant; nothing is asked of it yet."""
-    # Whoever embeds us may listen; a user's terminal is no place for a log.
+    # A program that embeds us may listen; a user's terminal is no place for a log.
     logging.getLogger("bireme").addHandler(logging.NullHandler())
     return ClusterPlace(session.opened(where, environ), Home(home, environ), where)
 
@@ -58,13 +58,19 @@ class ClusterPlace:
     def jobs(self, all: bool, patience: float | None = None) -> tuple[JobSummary, ...]:
         async def look(api: Api) -> list[JobSummary]:
             objects = await job_client.listed(api, await self._kinds(api), self.namespace)
-            wanted = [found for found in objects if all or not cluster_views.status_of(found).phase.is_final]
-            pods = await _pods(api, self.namespace, wanted)
+            active = [job for job in objects if not cluster_views.status_of(job).phase.is_final]
+            # The pods of all these jobs, in one request for each way in which they are labelled.
+            pods: dict[str, tuple[Pod, ...]] = {}
+            for label in dict.fromkeys(kinds.named(job.kind).job_label for job in active):
+                where = path("v1", "pods", self.namespace)
+                pods[label] = (await api.listing(where, Pod, labelSelector=label)).items
             now = time.time()
-            seen = [
-                cluster_views.seen(found.metadata.name, self.known.context, found, _own(pods, found), now)
-                for found in wanted
-            ]
+            seen = []
+            for job in objects if all else active:
+                name, label = job.metadata.name, kinds.named(job.kind).job_label
+                named = [pod for pod in pods.get(label, ()) if pod.metadata.labels.get(label) == name]
+                own = tuple(pod for pod in named if job_client.belongs(pod, job))
+                seen.append(cluster_views.seen(name, self.known.context, job, own, now))
             return [cluster_views.summary(job) for job in await cluster_progress.all_measured(api, seen)]
 
         found = self.session.ask(look, patience)
@@ -205,19 +211,3 @@ class ClusterPlace:
             self._home.folder,
             forget=lambda: self._book.forget(place, name),
         )
-
-
-async def _pods(api: Api, namespace: str, objects: list[JobObject]) -> list[Pod]:
-    """The pods of all these jobs, in one request for each way in which they are labelled."""
-    found: list[Pod] = []
-    where = path("v1", "pods", namespace)
-    active = [one for one in objects if not cluster_views.status_of(one).phase.is_final]
-    for label in dict.fromkeys(kinds.named(one.kind).job_label for one in active):
-        found += (await api.listing(where, Pod, labelSelector=label)).items
-    return found
-
-
-def _own(pods: list[Pod], job: JobObject) -> tuple[Pod, ...]:
-    label = kinds.named(job.kind).job_label
-    named = [pod for pod in pods if pod.metadata.labels.get(label) == job.metadata.name]
-    return tuple(pod for pod in named if job_client.belongs(pod, job))

@@ -167,4 +167,4 @@ def _first(error: BaseException | None) -> BaseException:
     """The one error that a group of tasks ended with."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error or errors.OurBug("nobody listens to the job any more")
+    return error or errors.OurBug("the job is not listened to any more")

@@ -31,7 +31,7 @@ _PATIENCE = 1.0
 
 
 async def all_measured(api: Api, found: Sequence[JobSnapshot]) -> list[JobSnapshot]:
-    """The same jobs, the running ones with how far they are, as far as that can be told soon."""
+    """The same jobs, the running ones with how far they are, as far as that can be found soon."""
     running = [one for one in found if one.status.phase is Phase.RUNNING][:_MOST_JOBS]
     asked = {one.object.metadata.uid: asyncio.ensure_future(measured(api, one)) for one in running}
     if asked:
@@ -68,9 +68,9 @@ async def measured(api: Api, seen: JobSnapshot) -> JobSnapshot:
 
 def of_lines(job: Job, head: Iterable[LogLine], tail: Sequence[LogLine]) -> Progress | None:
     """How far a job is, by the lines of its leading replica."""
-    told = [line.text for line in (*head, *tail) if line.stream == pod_logs.ECHO]
+    echoes = [line.text for line in (*head, *tail) if line.stream == pod_logs.ECHO]
     printed = [line for line in tail if line.stream != pod_logs.ECHO]
-    return progress_reader.echoed(told) or progress_reader.found_in(printed, job)
+    return progress_reader.echoed(echoes) or progress_reader.found_in(printed, job)
 
 
 class ClusterFeed:
@@ -90,6 +90,6 @@ class ClusterFeed:
         starts = self._watch.starts() if self._picker and lines else {}
         picked = [one for line in lines for one in self._picker.reported(line, starts)]
         lines = sorted(self._watch.echoes(), key=lambda line: line.time)
-        told = [one for line in lines for one in self._echoed.reported(line.text)]
+        reported = [one for line in lines for one in self._echoed.reported(line.text)]
         # An attempt before the next one, from whichever pod it was heard first: what is said last counts.
-        return [*picked, *sorted(told, key=lambda one: one.life)]
+        return [*picked, *sorted(reported, key=lambda one: one.life)]

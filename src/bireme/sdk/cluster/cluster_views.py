@@ -74,14 +74,14 @@ def seen(
 ) -> JobSnapshot:
     job, status = job_of(one), status_of(one)
     paired = pod_history.paired(job, pods)
-    told = attempts.resolved(status, Observation(tuple(each.replica for each in paired))).replicas
+    resolved = attempts.resolved(status, Observation(tuple(each.replica for each in paired))).replicas
     return JobSnapshot(
         id=id,
         context=context,
         object=one,
         job=job,
         status=status,
-        pods=tuple(ReplicaPod(replica, each.pod) for replica, each in zip(told, paired, strict=True)),
+        pods=tuple(ReplicaPod(replica, each.pod) for replica, each in zip(resolved, paired, strict=True)),
         events=events,
         now=now,
     )
@@ -102,10 +102,10 @@ def status_of(one: JobObject) -> Status:
     try:
         if kinds.named(one.kind).native:
             return _batch_status(one)
-        told = msgspec.json.decode(bytes(one.status) or b"{}", type=dict[str, object] | None) or {}
+        written = msgspec.json.decode(bytes(one.status) or b"{}", type=dict[str, object] | None) or {}
         # Other operators write null where they have nothing to say.
         return job_status.read(
-            msgspec.json.encode({name: part for name, part in told.items() if part is not None})
+            msgspec.json.encode({name: part for name, part in written.items() if part is not None})
         )
     except (ValueError, OverflowError, *DAMAGED):
         return Status()  # written by a controller whose words we do not know
@@ -211,7 +211,7 @@ def restarted(it: JobSnapshot, attempt: int | None = None) -> Diagnosis | None:
 
 
 def with_tail(found: Diagnosis | None, tail: tuple[str, ...]) -> Diagnosis | None:
-    """A diagnosis with the last lines of its error, where the rank itself told nothing."""
+    """A diagnosis with the last lines of its error, where the rank itself reported nothing."""
     if found is None or found.error is None or found.error.traceback:
         return found
     error = replace(found.error, tail=tail, what=found.error.what or pod_history.what_of(tail))
@@ -221,7 +221,7 @@ def with_tail(found: Diagnosis | None, tail: tuple[str, ...]) -> Diagnosis | Non
 def evidence(it: JobSnapshot) -> Evidence:
     status = it.status
     if status.completed is not None:
-        # It is told in whole seconds, rounded down: what happened within that second came before it.
+        # It is written in whole seconds, rounded down: what happened within that second came before it.
         status = replace(status, completed=status.completed + 1.0)
     return Evidence(
         id=it.id,

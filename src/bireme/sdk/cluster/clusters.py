@@ -36,7 +36,7 @@ class Known(Struct, frozen=True):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the files that told how to reach the cluster are gone, as after its end."""
+        """Whether the files that said how to reach the cluster are gone, as after its end."""
         files = [one for one in self.kubeconfig.split(os.pathsep) if one]
         return bool(files) and not any(os.path.exists(one) for one in files)
 

@@ -1,7 +1,7 @@
 """Listens to one job of a cluster in the background, inside the event loop.
 
 The job and its pods are watched; each container's log is a stream of its own, made again when it breaks. What
-was seen of a pod is kept when the pod is gone, so that the cause of a restart can be told.
+was seen of a pod is kept when the pod is gone, so that the cause of a restart can be said.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Listener:
         """Grows with every change of the job or a pod."""
         self.lines: deque[LogLine] = deque()
         self.echoes: deque[LogLine] | None = None
-        """What ranks reported, for whoever puts a queue here; otherwise it is left out."""
+        """What ranks reported, for a reader that puts a queue here; otherwise it is left out."""
         self.tails: dict[str, deque[LogLine]] = {}
         """The last lines of each pod, by its uid."""
         self.ready = asyncio.Event()
@@ -58,7 +58,7 @@ class Listener:
         self._group: asyncio.TaskGroup | None = None
         self._reads_on = False
         self._names: dict[str, str] = {}
-        self._told_of_more = False
+        self._said_more = False
         meta = one.metadata
         self._jobs = Cache(
             api,
@@ -150,9 +150,9 @@ class Listener:
             if key in self._streams:
                 continue
             if sum(not task.done() for task in self._streams.values()) >= MOST_STREAMS:
-                if not self._told_of_more:
+                if not self._said_more:
                     # Said once; the others are read when the job has ended.
-                    self._told_of_more = True
+                    self._said_more = True
                     text = f"bireme: {MOST_STREAMS} logs are followed; the others come at the end of the job"
                     self.lines.append(LogLine(time.time(), source.replica, source.container, "", text))
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from bireme.runs.replica_history import Failure, ReplicaHistory
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _OUT_OF_MEMORY = "OOMKilled"
 _STOPPED = (137, 143)
-"""Exit codes of programs that were told to end, or made to."""
+"""Exit codes of programs that were asked to end, or killed."""
 
 
 class ReplicaPod(Struct, frozen=True):
@@ -55,7 +56,7 @@ def lives(
 
 
 def reports(pairs: Iterable[ReplicaPod]) -> Reports:
-    """What the ranks of scripts told when they ended."""
+    """The reports that the ranks of scripts wrote when they ended."""
     found: Reports = {}
     for one in pairs:
         for end in _ends(one.pod):
@@ -131,27 +132,22 @@ def _life(one: ReplicaPod, last_line: float | None) -> ReplicaHistory:
 def _failures(pod: Pod, replica: Replica, last_line: float | None) -> Iterable[Failure]:
     """The ends of a pod's containers that were failures, the last one last."""
     found = []
+    due = seconds(pod.metadata.deletionTimestamp)
+    removed = inf if due is None else due - (pod.metadata.deletionGracePeriodSeconds or 0)
     for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         for end in (status.lastState.terminated, status.state.terminated):
             if end is None or not end.exitCode or end.reason == pod_diagnosis.NO_TRACE:
                 continue
-            if not _is_own(pod, end):
+            ended = seconds(end.finishedAt) or 0.0
+            # What a container answers to being removed is no failure of its own.
+            if ended > removed or (ended == removed and end.exitCode in _STOPPED):
                 continue
-            at = _refined(seconds(end.finishedAt) or 0.0, last_line)
+            at = _refined(ended, last_line)
             # The exit code tells how a program ended, its log what it said; only the rest needs words.
             needs_words = end.reason == _OUT_OF_MEMORY or replica.loss is Loss.EVICTION
             message = replica.message if needs_words else ""
             found.append(Failure(at, end.exitCode, status.name, end.reason, message))
     return sorted(found, key=lambda failure: failure.at)
-
-
-def _is_own(pod: Pod, end: ContainerStateTerminated) -> bool:
-    """Whether a container ended by itself: what it answers to being removed is no failure of its own."""
-    due, at = seconds(pod.metadata.deletionTimestamp), seconds(end.finishedAt)
-    if due is None or at is None:
-        return True
-    asked = due - (pod.metadata.deletionGracePeriodSeconds or 0)
-    return at < asked or (at == asked and end.exitCode not in _STOPPED)
 
 
 def _refined(at: float, last_line: float | None) -> float:

@@ -253,7 +253,7 @@ class LocalJob:
                 self._await_rest()
             lock, unless = self._held(), lambda: control.goes_on(self.run)
         except errors.OurBug:
-            # Its files cannot be read, so no runner can be told to end it; what no runner holds may go.
+            # Its files cannot be read, so no runner can be asked to end it; what no runner holds may go.
             lock, unless = self.run.hold(), lambda: False
             if lock is None:
                 raise
