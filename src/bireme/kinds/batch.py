@@ -55,9 +55,14 @@ class BatchJob(Kind):
         completions = 1 if unsaid else chosen.completions
         replicas = parallelism if completions is None else completions
         backoff = _USUAL_BACKOFF if job.policy.backoff_limit is None else job.policy.backoff_limit
+        roles = []
+        for role in job.roles:
+            # To a Job, Never says that a pod is not restarted in place; another pod replaces it.
+            restart = Restart.RECREATE if role.restart is Restart.NEVER else role.restart
+            roles.append(structs.replace(role, replicas=replicas, restart=restart))
         return structs.replace(
             job,
-            roles=tuple(_complete(role, replicas) for role in job.roles),
+            roles=tuple(roles),
             policy=structs.replace(job.policy, backoff_limit=backoff),
             options=structs.replace(chosen, parallelism=parallelism, completions=completions),
         )
@@ -119,11 +124,6 @@ class BatchJob(Kind):
         # Of an indexed Job both numbers may be changed, together; of another one only how many run at a time.
         indexed = spec.get("completionMode") == CompletionMode.INDEXED
         return {"parallelism": count, "completions": count} if indexed else {"parallelism": count}
-
-
-def _complete(role: Role, replicas: int) -> Role:
-    restart = Restart.RECREATE if role.restart is Restart.NEVER else role.restart
-    return structs.replace(role, replicas=replicas, restart=restart)
 
 
 KIND = BatchJob()

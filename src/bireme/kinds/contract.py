@@ -40,7 +40,7 @@ Chosen = TypeVar("Chosen", bound=Struct)
 
 
 class ReplicaContext(Struct, frozen=True):
-    """Where one replica of an attempt stands; all that its wiring depends on."""
+    """The position of one replica in its attempt: all that its wiring depends on."""
 
     job: Job
     role: Role
@@ -62,7 +62,7 @@ class ReplicaContext(Struct, frozen=True):
 
 
 class Tally(Struct, frozen=True):
-    """What has become of a job's replicas in this attempt, by role name."""
+    """The counts of a job's replicas in this attempt, by role name."""
 
     counts: dict[str, Counts]
     """`failed` counts only replicas that will not be replaced."""
@@ -93,7 +93,7 @@ class RoleType(Struct, frozen=True):
 
 
 class Injects(StrEnum):
-    """Which containers of a replica get the kind's environment."""
+    """The containers of a replica that get the kind's environment."""
 
     MAIN = "main"
     EVERY = "every"
@@ -108,7 +108,7 @@ class ManifestProblem(Struct, frozen=True):
 
 
 class Sentences(Struct, frozen=True):
-    """How a kind's validation says that something is missing."""
+    """The words in which a kind's validation says that something is missing."""
 
     specs: str = "is missing"
     containers: str = "is missing"
@@ -130,7 +130,7 @@ class ScriptRole(Struct, frozen=True):
 
 
 class CelRule(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What an API server refuses: one entry of `x-kubernetes-validations`, in CEL."""
+    """A rule by which an API server refuses a job: one entry of `x-kubernetes-validations`, in CEL."""
 
     rule: str
     message: str = ""
@@ -140,7 +140,7 @@ class CelRule(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Right(Struct, frozen=True):
-    """What the operator must be allowed to do for a kind, beyond what it does for every kind."""
+    """A right that the operator needs for a kind, beyond what it does for every kind."""
 
     group: str
     resources: tuple[str, ...]
@@ -148,7 +148,7 @@ class Right(Struct, frozen=True):
 
 
 class Gang(Struct, frozen=True):
-    """What a kind adds to how gang schedulers place a job as a whole."""
+    """The details that a kind adds to the pod group of a job."""
 
     queue_annotation: str = ""
     """The annotation that names the queue where the run policy does not."""
@@ -168,7 +168,7 @@ class Autoscaling(Struct, frozen=True):
 
 
 class RemoteStart(Struct, frozen=True):
-    """How one replica of a job starts commands in the others, as mpirun does."""
+    """The way in which one replica of a job starts commands in the others, as mpirun does."""
 
     launcher: str
     """The role that starts them."""
@@ -264,7 +264,7 @@ class Kind:
 
     @property
     def framework(self) -> str:
-        """What the metrics of the Kubeflow operator call the kind."""
+        """The name of the kind in the metrics of the Kubeflow operator."""
         return self.container or self.name.removesuffix("Job").lower()
 
     @property
@@ -290,7 +290,7 @@ class Kind:
         return Sentences()
 
     def managers(self, api_version: str) -> tuple[str, ...]:
-        """What `runPolicy.managedBy` may say."""
+        """The values that `runPolicy.managedBy` may have."""
         return TRAINING_OPERATOR, MULTIKUEUE
 
     def script_version(self) -> str:
@@ -302,7 +302,7 @@ class Kind:
         return (ScriptRole("Worker", workers),)
 
     def script_options(self, workers: int) -> Raw:
-        """What else the spec of a script's manifest says."""
+        """The other fields in the spec of a script's manifest."""
         return {}
 
     # Control.
@@ -353,7 +353,7 @@ class Kind:
     # Scaling.
 
     def fixed_size(self, job: Job) -> str:
-        """Why the number of a job's replicas cannot change while it runs; an empty text where it can."""
+        """A clause on why the number of a job's replicas cannot change while it runs; empty where it can."""
         return ""
 
     def counts_ranks(self, job: Job) -> bool:
@@ -385,12 +385,12 @@ class Kind:
         return self.replica_labels(job, role, index) | leads
 
     def replica_labels(self, job: Job, role: Role, index: int) -> dict[str, str]:
-        """What selects the pod behind the service of one replica, whatever its attempt."""
+        """The labels that select the pod behind the service of one replica, whatever its attempt."""
         number = {} if role.naming is Naming.ROLE else {REPLICA_INDEX: str(index)}
         return {**self.job_labels(job), REPLICA_TYPE: role.name, **number}
 
     def job_labels(self, job: Job) -> dict[str, str]:
-        """What all pods and services of a job have in common, and those of no other job."""
+        """The labels that all pods and services of a job have, and those of no other job."""
         return {kubeflow_labels.OPERATOR_NAME: self.operator, kubeflow_labels.JOB_NAME: job.name}
 
     def shares_service(self, job: Job) -> bool:
@@ -401,11 +401,11 @@ class Kind:
         return Gang()
 
     def autoscaling(self, job: Job) -> Autoscaling | None:
-        """How a cluster may scale the job by itself; None where it must not."""
+        """The bounds within which a cluster may scale the job by itself; None where it must not."""
         return None
 
     def remote_start(self, job: Job) -> RemoteStart | None:
-        """How a replica starts commands in the others; None where each runs its own program."""
+        """The way in which a replica starts commands in the others; None where each runs its own program."""
         return None
 
 

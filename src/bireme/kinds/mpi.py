@@ -160,9 +160,24 @@ class MPIJob(Kind):
         )
 
     def validate(self, job: Job) -> Iterator[ManifestProblem]:
-        yield from _wrong_launcher(job)
-        yield from _wrong_worker(job)
-        yield from _wrong_options(job)
+        yield from _wrong_roles(job)
+        allowed = (Restart.NEVER, Restart.ON_FAILURE)
+        for role in job.roles if job.api_version == V2BETA1 else ():
+            if role.restart not in (*allowed, Restart.RECREATE):
+                field = f"spec.{self.specs}[{role.type}].restartPolicy"
+                yield contract.unsupported(field, role.restart, allowed)
+        agent = job.annotations.get(mpi_spec.AGENT_ANNOTATION)
+        if agent is not None and agent not in list(mpi_spec.Agent):
+            field = f"metadata.annotations[{mpi_spec.AGENT_ANNOTATION}]"
+            yield contract.unsupported(field, agent, list(mpi_spec.Agent))
+        slots, least = options(job).slots, 1 if job.api_version == V1ALPHA2 else 0
+        if slots < least:
+            yield contract.too_small("spec.slotsPerWorker", slots, least)
+        # What stands in `runPolicy` is checked where it is read. What was moved there is checked here.
+        limits = {"backoffLimit": job.policy.backoff_limit, "activeDeadlineSeconds": job.policy.deadline}
+        for name, limit in limits.items():
+            if limit is not None and limit < 0:
+                yield contract.too_small(f"spec.{name}", limit)
 
     def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
         return mpi_launch.wire(place)
@@ -256,7 +271,12 @@ class MPIJob(Kind):
 
 def _complete(job: Job, chosen: mpi_spec.MPIOptions, role: Role) -> Role:
     if role.name == "launcher":
-        return structs.replace(role, restart=_launcher_restart(job, role.restart))
+        restart = role.restart
+        if job.api_version in _USUAL_BACKOFF and restart is Restart.NEVER:
+            restart = Restart.RECREATE
+        elif job.api_version == V1ALPHA2 and restart is not Restart.RECREATE:
+            restart = Restart.ON_FAILURE
+        return structs.replace(role, restart=restart)
     named = any(container.name == chosen.main_container for container in role.pod.containers)
     programs = tuple(
         structs.replace(container, command=()) if container.command == ("",) else container
@@ -268,14 +288,6 @@ def _complete(job: Job, chosen: mpi_spec.MPIOptions, role: Role) -> Role:
         pod=structs.replace(role.pod, containers=programs),
         main=chosen.main_container if named else role.main,
     )
-
-
-def _launcher_restart(job: Job, written: Restart) -> Restart:
-    if job.api_version in _USUAL_BACKOFF and written is Restart.NEVER:
-        return Restart.RECREATE
-    if job.api_version == V1ALPHA2 and written is not Restart.RECREATE:
-        return Restart.ON_FAILURE
-    return written
 
 
 def _policy(job: Job, chosen: mpi_spec.MPIOptions) -> RunPolicy:
@@ -292,8 +304,8 @@ def _policy(job: Job, chosen: mpi_spec.MPIOptions) -> RunPolicy:
     )
 
 
-def _wrong_launcher(job: Job) -> Iterator[ManifestProblem]:
-    launcher = job.role("launcher")
+def _wrong_roles(job: Job) -> Iterator[ManifestProblem]:
+    launcher, worker = job.role("launcher"), job.role("worker")
     is_v1 = job.api_version == V1
     if launcher is None:
         field = f"spec.{MPIJob.specs}" if is_v1 else f"spec.{MPIJob.specs}[Launcher]"
@@ -310,10 +322,6 @@ def _wrong_launcher(job: Job) -> Iterator[ManifestProblem]:
             else f"Invalid value: {launcher.replicas}: must be 1"
         )
         yield ManifestProblem(f"spec.{MPIJob.specs}[Launcher].replicas", text, "write `replicas: 1`")
-
-
-def _wrong_worker(job: Job) -> Iterator[ManifestProblem]:
-    worker = job.role("worker")
     if worker is None:
         return
     if worker.replicas < 1 and job.api_version != V1:
@@ -322,31 +330,6 @@ def _wrong_worker(job: Job) -> Iterator[ManifestProblem]:
     names = [container.name for container in worker.pod.containers]
     if main and main not in names:
         yield contract.unsupported("spec.mainContainer", main, names)
-
-
-def _wrong_options(job: Job) -> Iterator[ManifestProblem]:
-    allowed = (Restart.NEVER, Restart.ON_FAILURE)
-    for role in job.roles if job.api_version == V2BETA1 else ():
-        if role.restart not in (*allowed, Restart.RECREATE):
-            yield contract.unsupported(
-                f"spec.{MPIJob.specs}[{role.type}].restartPolicy", role.restart, allowed
-            )
-    chosen = options(job)
-    agent = job.annotations.get(mpi_spec.AGENT_ANNOTATION)
-    if agent is not None and agent not in list(mpi_spec.Agent):
-        yield contract.unsupported(
-            f"metadata.annotations[{mpi_spec.AGENT_ANNOTATION}]", agent, list(mpi_spec.Agent)
-        )
-    least = 1 if job.api_version == V1ALPHA2 else 0
-    if chosen.slots < least:
-        yield contract.too_small("spec.slotsPerWorker", chosen.slots, least)
-    # What stands in `runPolicy` is checked where it is read. What was moved there is checked here.
-    for name, limit in (
-        ("backoffLimit", job.policy.backoff_limit),
-        ("activeDeadlineSeconds", job.policy.deadline),
-    ):
-        if limit is not None and limit < 0:
-            yield contract.too_small(f"spec.{name}", limit)
 
 
 KIND = MPIJob()

@@ -51,6 +51,14 @@ _OPEN_MPI_5 = {
     "OMPI_MCA_orte_keep_fqdn_hostnames": "PRTE_MCA_prte_keep_fqdn_hostnames",
     "OMPI_MCA_orte_set_default_slots": "PRTE_MCA_prte_set_default_slots",
 }
+_THROUGH_AGENT: dict[Implementation, dict[str, str]] = {
+    Implementation.OPEN_MPI: {
+        "OMPI_MCA_plm_rsh_agent": AGENT,
+        "OMPI_MCA_orte_default_hostfile": HOSTFILE,
+    },
+    Implementation.INTEL: {"I_MPI_HYDRA_BOOTSTRAP_EXEC": AGENT, "I_MPI_HYDRA_HOST_FILE": HOSTFILE},
+    Implementation.MPICH: {"HYDRA_LAUNCHER_EXEC": AGENT, "HYDRA_HOST_FILE": HOSTFILE},
+}
 
 
 def wire(place: ReplicaContext) -> tuple[EnvVar, ...]:
@@ -107,7 +115,7 @@ def _launcher(place: ReplicaContext) -> dict[str, str]:
     if job.api_version == V2BETA1:
         values |= _through_ssh(chosen.implementation, chosen.slots)
     if uses_agent(job) or is_local:
-        values |= _through_agent(chosen.implementation)
+        values |= _THROUGH_AGENT[chosen.implementation]
     if uses_agent(job) and not is_local and workers(job) > _STARTED_DIRECTLY:
         values |= _NO_TREE
     if job.api_version == V1ALPHA2 or not launcher_trains(job):
@@ -116,18 +124,6 @@ def _launcher(place: ReplicaContext) -> dict[str, str]:
     if is_local and "PRTE_MCA_prte_default_hostfile" in twins:
         twins["PRTE_MCA_prte_default_hostfile"] = ONE_HOST
     return values | twins
-
-
-def _through_agent(implementation: Implementation) -> dict[str, str]:
-    match implementation:
-        case Implementation.OPEN_MPI:
-            return {"OMPI_MCA_plm_rsh_agent": AGENT, "OMPI_MCA_orte_default_hostfile": HOSTFILE}
-        case Implementation.INTEL:
-            return {"I_MPI_HYDRA_BOOTSTRAP_EXEC": AGENT, "I_MPI_HYDRA_HOST_FILE": HOSTFILE}
-        case Implementation.MPICH:
-            return {"HYDRA_LAUNCHER_EXEC": AGENT, "HYDRA_HOST_FILE": HOSTFILE}
-        case _:
-            assert_never(implementation)
 
 
 def _through_ssh(implementation: Implementation, slots: int) -> dict[str, str]:

@@ -30,7 +30,7 @@ class Implementation(StrEnum):
 
 
 class Distribution(StrEnum):
-    """What `v1alpha2` calls the implementations."""
+    """The names that `v1alpha2` has for the implementations."""
 
     OPEN_MPI = "OpenMPI"
     INTEL_MPI = "IntelMPI"

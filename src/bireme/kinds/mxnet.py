@@ -98,7 +98,9 @@ class MXJob(Kind):
         return tuple(EnvVar(name, value) for name, value in values.items())
 
     def outcome(self, job: Job, tally: Tally) -> Verdict:
-        deciding = _deciding(job)
+        # The scheduler decides, else what tunes or trains without one.
+        found = (job.role(name) for name in ("scheduler", "tuner", "worker"))
+        deciding = next((role for role in found if role is not None), job.roles[0])
         counts = tally.of(deciding.name)
         if deciding.replicas and counts.succeeded >= deciding.replicas:
             return contract.succeeded(job)
@@ -131,12 +133,6 @@ class MXJob(Kind):
         labels = msgspec.json.encode({role.name: role.pod.annotations.get(_LABEL, "") for role in roles})
         task = msgspec.json.encode({"type": place.role.name, "index": place.index})
         return f'{{"cluster":{place.shared[_CLUSTER]},"labels":{labels.decode()},"task":{task.decode()}}}'
-
-
-def _deciding(job: Job) -> Role:
-    """The role whose end is the job's: the scheduler, else what tunes or trains without one."""
-    found = (job.role(name) for name in ("scheduler", "tuner", "worker"))
-    return next((role for role in found if role is not None), job.roles[0])
 
 
 KIND = MXJob()

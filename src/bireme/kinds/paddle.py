@@ -47,13 +47,25 @@ class PaddleJob(Kind):
         return structs.replace(job, options=PaddleOptions(elastic_policy=bounded))
 
     def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
-        return (
+        wired = [
             EnvVar("PYTHONUNBUFFERED", "1"),
             EnvVar("PADDLE_JOB_ID", place.job.name),
             EnvVar("PADDLE_NNODES", str(place.job.total)),
-            *self._rendezvous(place),
-            *_part(place),
-        )
+        ]
+        deciding = _deciding(place.job)
+        port = place.port(deciding, self.port)
+        serves = place.role == deciding and place.index == 0
+        if serves and not place.addresses.book:
+            # In a cluster the server's own name may not resolve before it is ready; its address always holds.
+            wired.append(EnvVar("POD_IP_DUMMY", source=FieldRef("status.podIP")))
+            wired.append(EnvVar("PADDLE_MASTER", f"$(POD_IP_DUMMY):{port}"))
+        else:
+            wired.append(EnvVar("PADDLE_MASTER", f"{place.host(deciding)}:{port}"))
+        # With a master, the replicas are parameter servers and trainers.
+        if place.job.role("master") is not None:
+            part = "PADDLE_SERVER_NUM" if place.role.name == "master" else "PADDLE_TRAINER_NUM"
+            wired.append(EnvVar(part, "1"))
+        return tuple(wired)
 
     def outcome(self, job: Job, tally: Tally) -> Verdict:
         deciding = _deciding(job)
@@ -72,30 +84,10 @@ class PaddleJob(Kind):
     def is_leader(self, job: Job, role: Role, index: int) -> bool:
         return role.name == "master"
 
-    def _rendezvous(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
-        deciding = _deciding(place.job)
-        port = place.port(deciding, self.port)
-        serves = place.role == deciding and place.index == 0
-        if serves and not place.addresses.book:
-            # In a cluster the server's own name may not resolve before it is ready; its address always holds.
-            return (
-                EnvVar("POD_IP_DUMMY", source=FieldRef("status.podIP")),
-                EnvVar("PADDLE_MASTER", f"$(POD_IP_DUMMY):{port}"),
-            )
-        return (EnvVar("PADDLE_MASTER", f"{place.host(deciding)}:{port}"),)
-
 
 def _deciding(job: Job) -> Role:
     """The role whose first replica serves the rendezvous, and whose end is the job's."""
     return job.role("master") or job.roles[0]
-
-
-def _part(place: ReplicaContext) -> tuple[EnvVar, ...]:
-    """Which part a replica plays where there are parameter servers."""
-    if place.job.role("master") is None:
-        return ()
-    part = "PADDLE_SERVER_NUM" if place.role.name == "master" else "PADDLE_TRAINER_NUM"
-    return (EnvVar(part, "1"),)
 
 
 KIND = PaddleJob()

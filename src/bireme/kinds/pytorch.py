@@ -244,7 +244,7 @@ def _launcher(place: ReplicaContext) -> dict[str, str]:
 
 
 def _torchrun(place: ReplicaContext) -> tuple[EnvVar, ...]:
-    """What torchrun gives a rank beyond the contract, so that its scripts run unchanged."""
+    """The variables that torchrun sets beyond the contract, so that its scripts run unchanged."""
     rank = _number(place.job, place.role, place.index)
     # Ranks that have an address book share one host; in a cluster each has a pod of its own.
     local_rank, local_size = (rank, place.job.total) if place.addresses.book else (0, 1)

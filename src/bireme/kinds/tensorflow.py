@@ -83,12 +83,22 @@ class TFJob(Kind):
     def wire(self, place: ReplicaContext) -> tuple[EnvVar, ...]:
         if place.job.total == 1:
             return ()
-        config = _sparse(place) if options(place.job).enable_dynamic_worker else _whole(place)
-        return (EnvVar("TF_CONFIG", config),)
+        if options(place.job).enable_dynamic_worker:
+            return (EnvVar("TF_CONFIG", _sparse_config(place)),)
+        # Every replica is told of all others, so the text is made once for all of them.
+        if _CLUSTER not in place.shared:
+            roles = sorted(place.job.roles, key=lambda role: role.name)
+            place.shared[_CLUSTER] = _json({role.name: _addresses(place, role) for role in roles})
+        cluster, task = place.shared[_CLUSTER], _json(_task(place))
+        return (EnvVar("TF_CONFIG", f'{{"cluster":{cluster},"task":{task},"environment":"cloud"}}'),)
 
     def outcome(self, job: Job, tally: Tally) -> Verdict:
         deciding = _deciding(job)
-        if _is_complete(job, deciding, tally):
+        complete = all(tally.of(role.name).succeeded >= role.replicas for role in deciding)
+        first = deciding[0]
+        if first.name == "worker" and options(job).success_policy != ALL_WORKERS:
+            complete = complete or replica_name(job, first, 0) in tally.done
+        if complete:
             return contract.succeeded(job, qualified=True)
         for role in sorted(job.roles, key=lambda role: role.type):
             failed = tally.of(role.name).failed
@@ -118,15 +128,6 @@ def _deciding(job: Job) -> tuple[Role, ...]:
     return chiefs or workers or job.roles
 
 
-def _is_complete(job: Job, deciding: tuple[Role, ...], tally: Tally) -> bool:
-    if all(tally.of(role.name).succeeded >= role.replicas for role in deciding):
-        return True
-    first = deciding[0]
-    if first.name != "worker" or options(job).success_policy == ALL_WORKERS:
-        return False
-    return replica_name(job, first, 0) in tally.done
-
-
 def _survives(job: Job, role: Role, tally: Tally) -> bool:
     """Whether the job survives that replicas of the role failed: dynamic workers may come and go."""
     if role.name != "worker" or not options(job).enable_dynamic_worker:
@@ -136,16 +137,8 @@ def _survives(job: Job, role: Role, tally: Tally) -> bool:
     return role not in _deciding(job) or counts.succeeded + counts.failed < role.replicas
 
 
-def _whole(place: ReplicaContext) -> str:
-    """What a replica is told usually: every replica of the job."""
-    if _CLUSTER not in place.shared:
-        roles = sorted(place.job.roles, key=lambda role: role.name)
-        place.shared[_CLUSTER] = _json({role.name: _addresses(place, role) for role in roles})
-    return f'{{"cluster":{place.shared[_CLUSTER]},"task":{_json(_task(place))},"environment":"cloud"}}'
-
-
-def _sparse(place: ReplicaContext) -> str:
-    """What a replica is told where workers may come and go: no more than it must know."""
+def _sparse_config(place: ReplicaContext) -> str:
+    """The configuration where workers may come and go: a replica is told no more than it must know."""
     servers = place.job.role("ps")
     worker: dict[str, str] = {}
     ps: list[str] = []

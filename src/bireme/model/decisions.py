@@ -1,4 +1,4 @@
-"""What does the control logic want next."""
+"""Holds what the control logic decides: the next status, and the actions that lead to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SharedFile(Struct, frozen=True):
 
 
 class Demand(Struct, frozen=True):
-    """What one replica needs before it may start."""
+    """The resources and ports that one replica needs before it may start."""
 
     replica: str
     resources: Resources
@@ -79,7 +79,7 @@ class Repair(Struct, frozen=True, tag="repair"):
 
 
 class Remind(Struct, frozen=True, tag="remind"):
-    """Have the gang scheduler look again at a job for which it found no place."""
+    """Makes the gang scheduler look again at a job for which it found no place."""
 
 
 Action = Admit | Release | Start | Stop | Abandon | Repair | Remind

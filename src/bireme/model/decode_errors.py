@@ -1,4 +1,4 @@
-"""What decoding may raise where the bytes are of others."""
+"""Names the errors that decoding raises for bytes that others wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long is `45s`, `2h30m` or `7d`."""
+"""Reads durations such as `45s`, `2h30m` or `7d` as seconds."""
 
 from __future__ import annotations
 

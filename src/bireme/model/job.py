@@ -17,7 +17,7 @@ RESUMES_ANNOTATION = "bireme.io/resumes"
 
 
 class Restart(StrEnum):
-    """What happens when a replica of a role fails."""
+    """The restart policy of a role: what happens when one of its replicas fails."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
@@ -39,14 +39,14 @@ class Restart(StrEnum):
 
 
 class RestartScope(StrEnum):
-    """What is started anew after a loss: the replica alone, or the whole gang as a new attempt."""
+    """The scope of a restart after a loss: the replica alone, or the whole gang as a new attempt."""
 
     REPLICA = "replica"
     GANG = "gang"
 
 
 class CleanPods(StrEnum):
-    """Which replicas are removed when the job has ended."""
+    """The replicas that are removed when the job has ended."""
 
     ALL = "All"
     RUNNING = "Running"
@@ -54,7 +54,7 @@ class CleanPods(StrEnum):
 
 
 class Naming(StrEnum):
-    """How the replicas of a role are called."""
+    """The form of the names of a role's replicas."""
 
     ROLE_AND_INDEX = "role-index"
     ROLE = "role"
@@ -77,11 +77,11 @@ class Role(Struct, frozen=True):
 
     @property
     def container(self) -> Container:
-        return next(one for one in self.pod.containers if one.name == self.main)
+        return next(container for container in self.pod.containers if container.name == self.main)
 
 
 class Scheduling(Struct, frozen=True):
-    """How the job asks to be placed (runPolicy.schedulingPolicy)."""
+    """The requests of a job to its gang scheduler (runPolicy.schedulingPolicy)."""
 
     min_available: int | None = None
     queue: str = ""
@@ -99,19 +99,19 @@ class RunPolicy(Struct, frozen=True):
     deadline: int | None = None
     """Seconds that the job may be active."""
     backoff_limit: int | None = None
-    """Crashes that are forgiven; None means any number."""
+    """Crashes that are tolerated; None means any number."""
     eviction_limit: int = 20
     linger: float | None = None
     """Seconds that replicas may outlive a success; None leaves that to `clean_pods` alone."""
     suspend: bool = False
     resumes: int = 0
-    """How often its user has let it go on; a job that has failed does so when this grows."""
+    """How often its user has resumed it; a job that has failed continues when this grows."""
     managed_by: str = ""
     scheduling: Scheduling = Scheduling()
 
 
 class Job(Struct, frozen=True):
-    """What the user wants, complete: nothing is left to be defaulted."""
+    """A job as its user wants it, complete: nothing is left to be defaulted."""
 
     kind: str
     """The name of one of `kinds`."""

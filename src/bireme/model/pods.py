@@ -1,4 +1,4 @@
-"""What does a replica run: the typed view of a pod template that the core reads."""
+"""Holds what a replica runs: the typed view of a pod template that the core reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GPU_SUFFIXES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.inte
 
 
 class RefKind(StrEnum):
-    """Which kind of object a value or a file is taken from."""
+    """The kind of object that a value or a file is taken from."""
 
     CONFIG_MAP = "ConfigMap"
     SECRET = "Secret"
@@ -62,7 +62,7 @@ class EnvFrom(Struct, frozen=True):
 
 
 class Mount(Struct, frozen=True):
-    """Where a container finds a volume."""
+    """The path at which a container finds a volume."""
 
     volume: str
     path: str
@@ -115,7 +115,7 @@ class Volume(Struct, frozen=True):
 
 
 class Resources(Struct, frozen=True):
-    """What a container asks for or may use at most; None where nothing is said."""
+    """The amounts that a container requests or may use at most; None where nothing is said."""
 
     cpu: int | None = None
     """Millicores."""
@@ -157,7 +157,7 @@ class Container(Struct, frozen=True):
 
     @property
     def claims(self) -> Resources:
-        """What the container is counted with: its requests, and its limits where it has none."""
+        """The amounts that the container counts with: its requests, and its limits where it has none."""
         return self.requests.or_else(self.limits)
 
 
@@ -174,16 +174,16 @@ class PodSpec(Struct, frozen=True):
 
     @property
     def claims(self) -> Resources:
-        """What the whole replica is counted with, as the scheduler sums it.
+        """The amounts that the whole replica counts with, as the scheduler adds them up.
 
         Regular containers run together, so they add up; init containers run one by one, so the largest
         counts where it is larger than that sum. Sidecars count with both.
         """
-        sidecars = [one.claims for one in self.init_containers if one.sidecar]
-        together = _total([one.claims for one in self.containers] + sidecars)
-        for one in self.init_containers:
-            if not one.sidecar:
-                together = _larger(together, _total([one.claims, *sidecars]))
+        sidecars = [container.claims for container in self.init_containers if container.sidecar]
+        together = _total([container.claims for container in self.containers] + sidecars)
+        for container in self.init_containers:
+            if not container.sidecar:
+                together = _larger(together, _total([container.claims, *sidecars]))
         return together
 
 
@@ -202,14 +202,16 @@ def _sum(values: list[int | None]) -> int | None:
     return sum(said) if said else None
 
 
-def _larger(one: Resources, other: Resources) -> Resources:
-    names = one.devices.keys() | other.devices.keys()
+def _larger(first: Resources, second: Resources) -> Resources:
+    names = first.devices.keys() | second.devices.keys()
     return Resources(
-        cpu=_max(one.cpu, other.cpu),
-        memory=_max(one.memory, other.memory),
-        devices={name: max(one.devices.get(name, 0), other.devices.get(name, 0)) for name in sorted(names)},
+        cpu=_max(first.cpu, second.cpu),
+        memory=_max(first.memory, second.memory),
+        devices={
+            name: max(first.devices.get(name, 0), second.devices.get(name, 0)) for name in sorted(names)
+        },
     )
 
 
-def _max(one: int | None, other: int | None) -> int | None:
-    return max(one or 0, other or 0) if one is not None or other is not None else None
+def _max(first: int | None, second: int | None) -> int | None:
+    return max(first or 0, second or 0) if first is not None or second is not None else None

@@ -1,4 +1,4 @@
-"""How much is `500m` or `4Gi`: Kubernetes resource quantities as exact numbers."""
+"""Reads Kubernetes resource quantities such as `500m` or `4Gi` as exact numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a backend see of a job now."""
+"""Holds what a backend sees of a job now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_TEXT = 500
 
 
 class ReplicaPhase(StrEnum):
-    """Where a replica is in its life."""
+    """The phase of a replica, in the words of Kubernetes."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -27,7 +27,7 @@ class ReplicaPhase(StrEnum):
 
 
 class Loss(StrEnum):
-    """Why a replica failed: by its own exit, or with the place it ran in."""
+    """The cause of a failure: the replica's own exit, or the loss of the place that it ran in."""
 
     CRASH = "crash"
     EVICTION = "eviction"
@@ -38,7 +38,7 @@ _OURS = "bireme.runtime."
 
 
 class Told(Struct, frozen=True, omit_defaults=True):
-    """What a rank told of its end by itself: the error that ended it, and how far it had come."""
+    """The report of a rank about its own end: the error that ended it, and how far it had come."""
 
     type: str = ""
     """The exception's, as its interpreter names it; empty where the rank told of no error."""
@@ -79,7 +79,7 @@ class Replica(Struct, frozen=True):
     stopping: bool = False
     """Its removal was asked for and is not complete."""
     grace_ends: float | None = None
-    """When the grace of a replica that is being removed is over; None where nobody tells."""
+    """When the grace of a replica that is being removed is over; None where the backend does not tell."""
     unreachable: bool = False
     """Its node does not answer, or does not exist."""
     leftover: bool = False
@@ -107,25 +107,25 @@ class Replica(Struct, frozen=True):
 
 
 def printable(text: str) -> str:
-    """What a script says of itself, as one line without anything that a terminal would obey."""
+    """The text of a script as one line, without anything that a terminal would obey."""
     return "".join(char if char.isprintable() else " " for char in text[:_MOST_TEXT])
 
 
 class Address(Struct, frozen=True):
-    """Where a replica is reached: a host, and the port behind each of its port names."""
+    """The address of a replica: a host, and the port behind each of its port names."""
 
     host: str
     ports: dict[str, int] = {}
 
 
 class Addresses(Struct, frozen=True):
-    """Where the replicas of an attempt are reached; empty where cluster DNS names hold."""
+    """The addresses of the replicas of an attempt; empty where cluster DNS names hold."""
 
     book: dict[str, Address] = {}
     domain: str = ""
     """The cluster's domain where qualified names carry it."""
     shift: int = 0
-    """Added to every declared port, so that nobody left of an earlier attempt finds this one's."""
+    """Added to every declared port, so that no process left of an earlier attempt finds this one's."""
 
     def host(self, replica: str, dns: str = "") -> str:
         """The replica's host: from the book, else its DNS name (by default the short one)."""
@@ -134,14 +134,15 @@ class Addresses(Struct, frozen=True):
 
     def port(self, replica: str, name: str, declared: int) -> int:
         entry = self.book.get(replica)
-        return entry.ports.get(name, declared) if entry else self._shifted(declared)
+        if entry:
+            return entry.ports.get(name, declared)
+        if not self.shift:
+            return declared
+        free = _LAST_PORT - _FIRST_FREE_PORT + 1
+        return _FIRST_FREE_PORT + (declared - _FIRST_FREE_PORT + self.shift) % free
 
     def qualified(self, service: str, namespace: str) -> str:
         return f"{service}.{namespace}.svc" + (f".{self.domain}" if self.domain else "")
-
-    def _shifted(self, port: int) -> int:
-        free = _LAST_PORT - _FIRST_FREE_PORT + 1
-        return port if not self.shift else _FIRST_FREE_PORT + (port - _FIRST_FREE_PORT + self.shift) % free
 
 
 class Granted(Struct, frozen=True, tag="granted"):
@@ -178,7 +179,7 @@ class Fault(Struct, frozen=True):
 
 
 class Part(StrEnum):
-    """What a job has beside its replicas; only a cluster has such objects."""
+    """An object that a job has beside its replicas; only a cluster has such objects."""
 
     LAUNCHER_ROLE = "launcher role"
     POD_GROUP = "pod group"

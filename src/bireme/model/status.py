@@ -1,4 +1,4 @@
-"""What is remembered about a job: conditions, counts and budgets, and nothing anywhere else."""
+"""Holds what is remembered about a job: conditions, counts and budgets, and nothing anywhere else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ConditionType(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a person is told about a job in one word; a function of its status."""
+    """The state of a job in one word, for users to read; a function of its status."""
 
     CREATED = "Created"
     QUEUED = "Queued"
@@ -47,7 +47,7 @@ class Condition(Struct, frozen=True):
 
 
 class Counts(Struct, frozen=True):
-    """How many replicas of a role are where."""
+    """The numbers of replicas of a role that are active, succeeded or failed."""
 
     active: int = 0
     succeeded: int = 0
@@ -96,7 +96,7 @@ class Blame(Struct, frozen=True, omit_defaults=True):
 
 
 class AttemptProgress(Struct, frozen=True, omit_defaults=True):
-    """How far earlier attempts got, and the losses before that, which count against no budget any more."""
+    """The progress of earlier attempts, and the losses before it, which no longer count against a budget."""
 
     step: int = -1
     saved: int = -1
@@ -130,11 +130,11 @@ class Status(Struct, frozen=True, omit_defaults=True):
     trouble: str = ""
     """The last thing that did not work and is tried again."""
     fence: int = 0
-    """The last attempt that began while somebody of an earlier one may still live out of our reach."""
+    """The last attempt that began while a replica of an earlier one may still live out of our reach."""
     scale: dict[str, int] = {}
-    """The size with which the gang of this attempt began, by role; empty before anybody of it was started."""
+    """The size with which the gang of this attempt began, by role; empty before a replica was started."""
     wished: int = 0
-    """The last attempt that began by its user's wish: who is left of the one before is given time to end."""
+    """The last attempt that began by its user's wish: what is left of the one before is given time to end."""
     resumes: int = 0
     """How many of the job's resumptions are heeded."""
     blame: Blame | None = None
@@ -143,7 +143,7 @@ class Status(Struct, frozen=True, omit_defaults=True):
     """Its time to live after the end is over."""
 
     def condition(self, type: ConditionType) -> Condition | None:
-        return next((one for one in self.conditions if one.type is type), None)
+        return next((condition for condition in self.conditions if condition.type is type), None)
 
     def holds(self, type: ConditionType) -> bool:
         condition = self.condition(type)

@@ -18,7 +18,7 @@ References = Mapping[tuple[RefKind, str], Mapping[str, str]]
 
 
 class Facts(Struct, frozen=True):
-    """What the downward API tells a replica about itself."""
+    """The facts that the downward API tells a replica about itself."""
 
     name: str
     namespace: str

@@ -12,7 +12,7 @@ from bireme.model.replicas import ReplicaPhase
 
 
 class InPlace(StrEnum):
-    """When a container that ended is restarted in its replica."""
+    """The policy by which a container that ended is restarted in its replica."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
@@ -23,7 +23,7 @@ class InPlace(StrEnum):
 
 
 class ContainerHistory(Struct, frozen=True):
-    """What has become of one container: how often it ended, and how it is now."""
+    """The history of one container: how often it ended, and how it is now."""
 
     ended: int = 0
     running: bool = False
@@ -36,7 +36,7 @@ class ContainerHistory(Struct, frozen=True):
 
 
 class Lifecycle(Struct, frozen=True):
-    """What is done next for a replica, and what is reported of it."""
+    """The next step of a replica, and what is reported of it."""
 
     phase: ReplicaPhase
     start: tuple[str, ...] = ()
@@ -55,9 +55,8 @@ def decide(
     steps = [_step(container, policy, states, now) for container in pod.containers]
     # An init container that failed and is not restarted ends the replica before its programs begin.
     inits = [_state(container, states) for container in pod.init_containers if not container.sidecar]
-    failed = next((state.exit_code for state in inits if state.exit_code), None)
-    if policy is not InPlace.NEVER:
-        failed = None
+    codes = [state.exit_code for state in inits if state.exit_code] if policy is InPlace.NEVER else []
+    failed = codes[0] if codes else None
     if failed is not None or all(step.over for step in steps):
         return _over(pod, policy, main, states, failed)
     restarts = _restarts(pod, policy, states)

@@ -31,7 +31,7 @@ def judged(observation: Observation, now: float) -> Observation:
 
 
 def next_judgement(observation: Observation, now: float) -> float | None:
-    """When the next replica is to be abandoned: no event of the cluster announces that."""
+    """The time at which the next replica is abandoned: no event of the cluster announces that."""
     times = [
         _abandoned_at(replica) for replica in observation.replicas if replica.unreachable and replica.stopping
     ]

@@ -46,7 +46,7 @@ Pace = Free | Paused | Probing
 
 
 def chosen(pace: Pace, due: Sequence[ReplicaId]) -> Sequence[ReplicaId]:
-    """Which of the replicas that may start are started now."""
+    """The replicas that are started now, of those that may start."""
     match pace:
         case Free():
             return due[:MOST_OF_A_STEP]
@@ -59,7 +59,7 @@ def chosen(pace: Pace, due: Sequence[ReplicaId]) -> Sequence[ReplicaId]:
 
 
 def next_turn(pace: Pace, due: Sequence[ReplicaId], now: float) -> float | None:
-    """When the replicas follow that may start and are not chosen; None where there are none."""
+    """The time at which the replicas that may start and are not chosen follow; None where there are none."""
     match pace:
         case Free():
             return now if len(due) > MOST_OF_A_STEP else None
@@ -72,7 +72,7 @@ def next_turn(pace: Pace, due: Sequence[ReplicaId], now: float) -> float | None:
 
 
 def lanes(accepted: int) -> int:
-    """How many starts are under way side by side, given how many were accepted since the last refusal.
+    """The number of starts side by side, given how many were accepted since the last refusal.
 
     Each one that is accepted makes room for one more beside itself: 1, 2, 4, 8... from answer to answer.
     """

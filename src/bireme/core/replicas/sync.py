@@ -88,7 +88,7 @@ def _wanted(job: Job, status: Status) -> tuple[ReplicaId, ...]:
 
 
 class _Attempt(Struct, frozen=True):
-    """What starts are decided on when no replica of another attempt is left."""
+    """The values that decide on starts when no replica of another attempt is left."""
 
     job: Job
     status: Status

@@ -51,7 +51,7 @@ def start(
 
 
 def demand(job: Job, replica: ReplicaId, done: frozenset[str]) -> Demand | None:
-    """What a replica needs before it may start; one that is done needs at most its address."""
+    """The demand of a replica before it may start; one that is done needs at most its address."""
     role = role_of(job, replica)
     ports = tuple(dict.fromkeys(name for container in role.pod.containers for name in container.ports))
     if replica.name not in done:

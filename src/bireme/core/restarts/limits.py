@@ -30,7 +30,7 @@ def is_out_of_time(job: Job, status: Status, now: float) -> bool:
 
 
 def deadline(job: Job, status: Status) -> float | None:
-    """When the job's time is over."""
+    """The time at which the job is over its deadline; None if it has none or has not started."""
     if job.policy.deadline is None or status.started is None:
         return None
     return status.started + job.policy.deadline

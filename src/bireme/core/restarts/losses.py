@@ -11,7 +11,7 @@ from bireme.model.status import Sighting, Status
 
 
 class Losses(Struct, frozen=True):
-    """What was lost since the last observation, by replica name."""
+    """The losses since the last observation, by replica name."""
 
     crashes: dict[str, int] = {}
     evictions: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from bireme.model.status import ConditionType, Retry, Status
 
 
 class View(Struct, frozen=True):
-    """What a restart is decided on."""
+    """The values that a restart is decided on."""
 
     job: Job
     status: Status
