@@ -1,4 +1,4 @@
-"""Whose turn is it to act when something goes wrong: the one tree of errors.
+"""Defines the one tree of errors: each class says whose turn it is to act.
 
     BiremeError
     ├── BadInput      2    bad-input       you: the command line or a file needs a change

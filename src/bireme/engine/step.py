@@ -21,7 +21,7 @@ from bireme.model.stored import Stored as Stored
 
 
 class Conflict(Exception):
-    """Somebody wrote in between: nothing was recorded, and the step is to be taken again."""
+    """Another process wrote in between: nothing was recorded, and the step is to be taken again."""
 
 
 class Store(Protocol):
@@ -67,6 +67,11 @@ async def step(key: str, store: Store, backend: Backend, now: float) -> Decision
         decision = reconcile(stored.job, stored.status, observation, now)
         if stored.record_by is not None:
             decision = recording.put_off(stored.job, stored.status, decision, stored.record_by, now)
+    # The order is the safety of the whole. Recorded first: a replica that was stopped before its loss was
+    # counted would be gone when the next step looks, and the loss would never count against the limit; a
+    # conflict here ends the step while nothing has been done. Files before actions: a replica that starts
+    # reads them, and would find an older list of hosts. Actions last: each can be repeated, because the next
+    # step sees what is there and asks only for what is still missing.
     if decision.status != stored.status or decision.events:
         await store.record(key, stored, decision)
     if decision.files:

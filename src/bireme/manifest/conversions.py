@@ -80,7 +80,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _flow(value: object) -> str:
-    # JSON is YAML as well, and needs no YAML writer where nobody has a TrainJob.
+    # JSON is YAML as well, and needs no YAML writer where there is no TrainJob.
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -15,7 +15,7 @@ from bireme.model import quantities
 _MANY = 100
 _LONGEST_NAME = 63
 
-# Whoever gives a default gets its type, so that a reader with one never has to look for None.
+# A caller that gives a default gets its type, so that a reader with one never has to look for None.
 _Text = TypeVar("_Text", str, None)
 _Integer = TypeVar("_Integer", int, None)
 _Boolean = TypeVar("_Boolean", bool, None)
@@ -109,7 +109,7 @@ class Fields:
 
     Null counts as absent, as in Kubernetes. A value of the wrong type is reported and read as
     absent, so that reading continues and all diagnostics come together. After the last field, `done` warns
-    about those that nobody asked for.
+    about those that no reader asked for.
     """
 
     def __init__(self, diagnostics: Diagnostics, file: str, node: Node, path: str = "") -> None:
@@ -275,7 +275,7 @@ class Fields:
         return {key: text for key, text in found.items() if text is not None}
 
     def done(self, ignore: Iterable[str] = ()) -> None:
-        """Warns about every field that nobody asked for, with the nearest name that is known."""
+        """Warns about every field that no reader asked for, with the nearest name that is known."""
         known = dict.fromkeys([*self._known, *ignore])
         for key in [each for each in self._entries if each not in known]:
             nearest = self._nearest(key, known)

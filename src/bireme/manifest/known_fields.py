@@ -1,4 +1,4 @@
-"""Which names are legal in Kubernetes, whether or not Bireme reads them: those are never warned about."""
+"""Lists the field names of Kubernetes that Bireme may not read, but never warns about."""
 
 from __future__ import annotations
 

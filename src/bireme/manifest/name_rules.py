@@ -1,4 +1,4 @@
-"""Which names may be given: the rules of Kubernetes, and its sentences."""
+"""Checks names by the rules of Kubernetes, and reports in its sentences."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ class Queue:
     """Hands out keys; one that is being worked on is not handed out twice at the same time.
 
     A key that is added while it is worked on comes again afterwards. Of several times for one key the
-    earliest holds. Times are kept in the loop's own time, which nobody can set back.
+    earliest holds. Times are kept in the loop's own time, which cannot be set back.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -59,7 +59,7 @@ class Queue:
             self._set_alarm()
 
     async def take(self) -> str:
-        """Wait for the next key; whoever takes it says when it is done."""
+        """Wait for the next key; its taker calls `done` afterwards."""
         while not self._ready:
             turn = asyncio.get_running_loop().create_future()
             self._idle.append(turn)

@@ -58,7 +58,7 @@ def looks_like_json(text: str) -> bool:
 
 
 def is_meant_as_json(text: str) -> bool:
-    """Tells whether a text that begins with a bracket goes on as JSON would, and not as YAML might."""
+    """Tells whether a text that begins with a bracket continues as JSON would, and not as YAML might."""
     return _JSON_FIRST_KEY.match(text) is not None
 
 

@@ -110,7 +110,7 @@ def _content(file: Path) -> bytes:
         _refuse(str(file), _reason(error))
     is_program = content.startswith(b"#!") or b"\0" in content or file.suffix in ENDINGS
     if is_program and file.suffix.lower() not in _SUFFIXES:
-        # It is meant to be run: diagnostics about its YAML would help nobody.
+        # It is meant to be run: diagnostics about its YAML would not help.
         _refuse(str(file), "it is not a manifest", f"to run it: bireme run {shlex.quote(str(file))}")
     return content
 

@@ -41,7 +41,7 @@ _MEANINGS = (
     ("node content", "a value is missing", ""),
     ("document start>", "this belongs to no document", "separate documents by a line of three dashes"),
 )
-# A value that begins with a word in braces and goes on after them: `image: {your_image}:{tag}`.
+# A value that begins with a word in braces and continues after them: `image: {your_image}:{tag}`.
 _PLACEHOLDER = re.compile(r"(?:[:\-]\s+|[\[,]\s*)(\{[^{}:,\"']*\})[^\s,\]}]")
 # These are shown where the faulty thing begins: the parser notices them much later.
 _SHOWN_AT_BEGINNING = ("could not find expected ':'", "unexpected end of stream", "expected ',' or")

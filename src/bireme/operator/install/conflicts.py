@@ -19,13 +19,15 @@ async def refuse(api: Api, namespace: str) -> None:
     """Raises if another operator serves our kinds, or ours runs in another namespace already."""
     for name in OPERATORS:
         for one in await _deployments(api, name):
-            if _replicas(one):
-                where = _namespace(one)
-                raise errors.BadInput(
-                    f"Kubeflow's {name} runs in namespace {where} and serves the same kinds of jobs",
-                    hint="Bireme's verbs work as its client as well. To replace it, stop it first:\n"
-                    f"  kubectl -n {where} scale deployment {name} --replicas 0",
-                )
+            match one:
+                case {"spec": {"replicas": 0}}:
+                    continue  # It is scaled down: it serves no job.
+            where = _namespace(one)
+            raise errors.BadInput(
+                f"Kubeflow's {name} runs in namespace {where} and serves the same kinds of jobs",
+                hint="Bireme's verbs work as its client as well. To replace it, stop it first:\n"
+                f"  kubectl -n {where} scale deployment {name} --replicas 0",
+            )
     try:
         await api.get(
             path("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", name=WEBHOOK)
@@ -47,7 +49,7 @@ async def refuse(api: Api, namespace: str) -> None:
 
 
 def refuse_foreign(definitions: dict[str, Object]) -> None:
-    """Raises if somebody else has defined one of our kinds."""
+    """Raises if one of our kinds is defined, and not by Bireme."""
     foreign = [crds.definition_name(kind) for kind, one in definitions.items() if not is_ours(one)]
     if foreign:
         raise errors.BadInput(
@@ -67,13 +69,6 @@ async def _deployments(api: Api, name: str) -> list[Object]:
     found = await api.get(path("apps/v1", "deployments"), fieldSelector=f"metadata.name={name}")
     items: list[Object] = found.get("items", [])
     return items
-
-
-def _replicas(deployment: Object) -> int:
-    match deployment:
-        case {"spec": {"replicas": int(replicas)}}:
-            return replicas
-    return 1
 
 
 def _namespace(one: Object) -> str:

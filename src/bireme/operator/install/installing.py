@@ -87,14 +87,16 @@ class InstallRequest(Struct, frozen=True):
 async def install(api: Api, wish: InstallRequest) -> AsyncIterator[Done]:
     """Applies everything, one object after the other.
 
-    Where another operator serves the kinds, or somebody else made one of the objects, it refuses before the
-    first. A single field that somebody else set is found when its object has its turn.
+    Where another operator serves the kinds, or one of the objects was not made by Bireme, it refuses before
+    the first. A single field that another manager set is found when its object has its turn.
     """
     found = await _definitions(api)
     await conflicts.refuse(api, wish.settings.namespace)
+    objects: list[Object] = []
     if not wish.crds_only:
         wish = replace(wish, settings=await _with_image(api, wish.settings))
-    objects = [] if wish.crds_only else _beside(wish.settings)
+        parts = (operator_objects.rights, operator_objects.network, operator_objects.workload)
+        objects = [object for part in parts for object in part(wish.settings)]
     if not wish.adopt:
         conflicts.refuse_foreign(found)
         for one in objects:
@@ -137,16 +139,6 @@ async def _with_image(api: Api, settings: OperatorSettings) -> OperatorSettings:
     )
 
 
-def _beside(settings: OperatorSettings) -> list[Object]:
-    """What is installed beside the definitions and the namespace."""
-    parts = (
-        operator_objects.rights(settings),
-        operator_objects.network(settings),
-        operator_objects.workload(settings),
-    )
-    return [one for part in parts for one in part]
-
-
 async def jobs(api: Api) -> list[str]:
     """Every job that would go with our definitions, as `tfjob mnist (namespace default)`."""
     found = await _definitions(api)
@@ -160,7 +152,7 @@ async def jobs(api: Api) -> list[str]:
 
 async def uninstall(api: Api, settings: OperatorSettings, *, keep_crds: bool = False) -> AsyncIterator[Done]:
     """Deletes what was installed, the operator first; what is not ours is kept."""
-    every = replace(settings, network_policy=True)  # Whoever installed may have wanted it.
+    every = replace(settings, network_policy=True)  # The installation may have asked for it.
     parts = (
         operator_objects.workload(every),
         operator_objects.network(every),
@@ -263,7 +255,7 @@ def _metadata(one: Object, field: str) -> str:
 
 
 async def _definitions(api: Api) -> dict[str, Object]:
-    """The definitions of our kinds that are in the cluster, whoever made them."""
+    """The definitions of our kinds that are in the cluster, made by Bireme or not."""
     found = {kind: await _get(api, crds.definition(kind)) for kind in kinds.SERVED}
     return {kind: one for kind, one in found.items() if one is not None}
 
@@ -281,7 +273,11 @@ def _storage(found: dict[str, Object]) -> str:
 async def _until_served(api: Api) -> None:
     async def served() -> list[str]:
         found = await _definitions(api)
-        return [crds.definition_name(kind) for kind in kinds.SERVED if not _is_established(found.get(kind))]
+        return [
+            crds.definition_name(kind)
+            for kind in kinds.SERVED
+            if not _has_condition(found.get(kind), type="Established", status="True")
+        ]
 
     await _until_none(served, "not served yet")
 
@@ -293,7 +289,9 @@ async def _until_gone(api: Api) -> None:
         ours = {kind: one for kind, one in (await _definitions(api)).items() if conflicts.is_ours(one)}
         for kind, one in ours.items():
             version = _metadata(one, "resourceVersion")
-            if _is_forgotten(one) and seen.get(kind) == version:
+            # The server failed to clean up after it, and may not try again by itself.
+            is_forgotten = _has_condition(one, reason="InstanceDeletionFailed")
+            if is_forgotten and seen.get(kind) == version:
                 await _remind(api, one, version)
             seen[kind] = version
         return [crds.definition_name(kind) for kind in ours]
@@ -306,7 +304,7 @@ async def _remind(api: Api, definition: Object, version: str) -> None:
 
     When its clean-up fails, as it does while the storage of the kind is only just there, the server tries
     again at once; where that meets its own last write, it takes the matter for done, and ignores the news of
-    that write, because only `Terminating` differs. Until somebody changes anything else, nothing happens.
+    that write, because only `Terminating` differs. Until anything else is changed, nothing happens.
     """
     try:
         change = {"metadata": {"annotations": {_REMINDER: version}}}
@@ -325,16 +323,9 @@ async def _until_none(look: Callable[[], Awaitable[list[str]]], words: str) -> N
         await asyncio.sleep(_LOOK_AGAIN)
 
 
-def _is_forgotten(definition: Object) -> bool:
-    """Whether the server failed to clean up after it, and may not try again by itself."""
+def _has_condition(definition: Object | None, **wanted: str) -> bool:
+    """Whether the status has a condition with all of these fields."""
     match definition:
         case {"status": {"conditions": [*conditions]}}:
-            return any(one["reason"] == "InstanceDeletionFailed" for one in conditions)
-    return False
-
-
-def _is_established(definition: Object | None) -> bool:
-    match definition:
-        case {"status": {"conditions": [*conditions]}}:
-            return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+            return any(wanted.items() <= condition.items() for condition in conditions)
     return False

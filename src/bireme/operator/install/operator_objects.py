@@ -155,7 +155,7 @@ def _container(settings: OperatorSettings) -> Object:
         "name": "operator",
         "image": settings.image,
         "imagePullPolicy": "IfNotPresent",
-        # So that whoever asks how it fares reads its last words in the pod's status, without a right to logs.
+        # So that its last words can be read in the pod's status, without a right to logs.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "args": [
             "operator",

@@ -21,7 +21,7 @@ from bireme.operator.install import cel_rules
 
 Schema = dict[str, object]
 
-# Bounds that nobody reaches. Without them an API server counts every rule as too expensive.
+# Bounds that no manifest reaches. Without them an API server counts every rule as too expensive.
 _MOST_CONTAINERS = 16
 _MOST_RESOURCES = 32
 _MOST_QUANTITY = 40
