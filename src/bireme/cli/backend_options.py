@@ -39,7 +39,7 @@ as_json = click.option(
 
 
 class Chosen(NamedTuple):
-    """What the options say; an empty text leaves it open."""
+    """The values of the options; an empty text leaves one open."""
 
     on: str = ""
     context: str = ""
@@ -76,7 +76,7 @@ def options(command: Command) -> Command:
 
 
 def chosen() -> Chosen:
-    """What the user of the verb that runs now has chosen."""
+    """The choice of the user of the verb that runs now."""
     context = click.get_current_context(silent=True)
     found = context.find_root().obj if context is not None else None
     return found if isinstance(found, Chosen) else Chosen()

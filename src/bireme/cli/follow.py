@@ -26,7 +26,7 @@ _MOST_MISSED = 5
 
 
 class Ending(Enum):
-    """Why following ended."""
+    """The reason for which following ended."""
 
     OVER = "the jobs have ended or were suspended"
     LEFT = "the user pressed Ctrl-C"
@@ -35,7 +35,7 @@ class Ending(Enum):
 
 
 class Signals:
-    """What was asked of us by signals; they are only noted, so that nothing is left half done."""
+    """Notes the signals that came, and only that, so that nothing is left half done."""
 
     def __init__(self) -> None:
         self.interrupts = 0

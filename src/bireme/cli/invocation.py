@@ -51,7 +51,7 @@ def print_json(value: object) -> None:
 
 
 def table_width() -> int | None:
-    """How wide a table may be: a pipe gets all of it."""
+    """The width that a table may have: a pipe gets all of it."""
     return columns() if this_terminal().stdout else None
 
 
@@ -64,7 +64,7 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 class Default(NamedTuple):
-    """Which job a verb takes where none is named."""
+    """The job that a verb takes where none is named."""
 
     words: str
     is_wanted: Callable[[Phase], bool]

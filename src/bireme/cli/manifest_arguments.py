@@ -24,7 +24,7 @@ more = click.argument("more", nargs=-1, metavar="[FILE...]")
 
 
 class Read(NamedTuple):
-    """What was found in manifests, and what is wrong with the others."""
+    """The jobs found in manifests, and the errors of the others."""
 
     batch: SubmissionBatch
     refused: tuple[errors.BadManifest, ...]

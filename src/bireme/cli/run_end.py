@@ -142,7 +142,7 @@ def _say_quietly(words: str) -> None:
 
 
 class _Nowhere:
-    """Where the output of ranks goes when only JSON is wanted; it stays in the logs."""
+    """Takes the output of ranks when only JSON is wanted; it stays in the logs."""
 
     def write(self, text: str) -> int:
         return len(text)

@@ -13,7 +13,7 @@ _MARGIN = 3
 
 
 class TextOutput(Protocol):
-    """What text is written to."""
+    """A stream that text is written to."""
 
     def write(self, text: str, /) -> object: ...
     def flush(self) -> None: ...
@@ -104,7 +104,7 @@ class Screen:
         self._err.flush()
 
     def _continued(self, line: str) -> str:
-        """What is to be written of a line after the part of it that is shown already."""
+        """The rest of a line after the part of it that is shown already."""
         shown, self._prompted = self._prompted, ""
         if line.startswith(shown):
             return line[len(shown) :]

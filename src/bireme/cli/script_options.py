@@ -70,7 +70,7 @@ def without_launcher(args: Sequence[str], ours: Mapping[str, bool]) -> errors.Ba
 
 
 def _workers(options: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """How many ranks torchrun was to start."""
+    """The number of ranks that torchrun was to start."""
     words = [word for one in options for word in one]
     for index, word in enumerate(words):
         name, mark, value = word.partition("=")
@@ -126,7 +126,7 @@ def _options(args: Sequence[str], ours: Mapping[str, bool]) -> list[tuple[str, .
 
 
 def _key(option: tuple[str, ...]) -> tuple[str, ...]:
-    """What an option supplies: two that say the same of one thing cannot both hold."""
+    """The thing that an option supplies: of two options for one thing, one replaces the other."""
     name, *value = option
     return (name, *(one.partition("=")[0] for one in value))
 
@@ -145,7 +145,7 @@ def _repeated(option: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def split(args: Sequence[str], ours: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Which words are for Bireme, and which for the script."""
+    """Splits the words into those for Bireme and those for the script."""
     left: list[str] = []
     right: list[str] = []
     words = list(args)

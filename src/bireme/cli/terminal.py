@@ -15,7 +15,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class Terminal:
-    """Which of the three standard streams are terminals, and whether to write in colour."""
+    """The standard streams that are terminals, and whether to write in colour."""
 
     stdin: bool
     stdout: bool
@@ -35,7 +35,7 @@ def this_terminal(environ: Mapping[str, str] = os.environ) -> Terminal:
 
 
 def columns() -> int:
-    """How wide the terminal is now."""
+    """The present width of the terminal."""
     return max(20, shutil.get_terminal_size((_WIDTH, 24)).columns)
 
 

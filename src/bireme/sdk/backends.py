@@ -37,14 +37,14 @@ QUIET = 5.0
 
 
 class BackendName(StrEnum):
-    """Where replicas run, in the words of `--on`."""
+    """The name of a backend, as `--on` takes it."""
 
     LOCAL = "local"
     KUBERNETES = "kubernetes"
 
 
 class Where(Struct, frozen=True):
-    """Which place the user names; an empty text leaves it open."""
+    """The place that the user names; an empty text leaves it open."""
 
     on: str = ""
     context: str = ""
@@ -73,14 +73,14 @@ class Following(Protocol):
         """All lines that are there and were not returned yet."""
 
     def silence(self) -> str:
-        """Why there may be no lines although some were printed; an empty text if that cannot be."""
+        """The reason for which there may be no lines although some were printed; empty if there is none."""
 
     def unfinished(self) -> LogLine | None:
         """The newest line that its program has not ended yet."""
 
     def glance(self) -> Glance: ...
     def why_restarted(self, attempt: int | None = None) -> Diagnosis | None:
-        """Why the job was last started anew, even if it has ended since."""
+        """The reason for the job's last restart, even if it has ended since."""
 
     def exists(self) -> bool:
         """Whether the job is there: it may be removed while it is followed."""
@@ -98,7 +98,7 @@ class Following(Protocol):
 
 
 class Pace:
-    """How long to sleep before the next look: short at first, and long when nothing happens."""
+    """Paces the looks: a short pause at first, and a long one when nothing happens."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -119,7 +119,7 @@ class FoundJob(Protocol):
 
     @property
     def id(self) -> str:
-        """What verbs take."""
+        """The name that verbs take."""
 
     @property
     def key(self) -> str:
@@ -131,7 +131,7 @@ class FoundJob(Protocol):
         """Says while it lasts that a person follows at the terminal and can answer the job."""
 
     def stacks(self, rank: int | None) -> tuple[RankStack, ...]:
-        """Where the Python code of each rank is now, or of one."""
+        """The present Python stack of each rank, or of one."""
 
     def replica(self, given: str | int) -> str:
         """The full name of a replica that is given by its rank, or by its name, short or full."""
@@ -143,7 +143,7 @@ class FoundJob(Protocol):
         """The interpreter of this machine that goes with it."""
 
     def curves(self) -> Curves:
-        """What it reported, to be read and followed."""
+        """The numbers that it reported, to be read and followed."""
 
     def stop(self) -> JobView: ...
     def resume(self) -> JobView: ...

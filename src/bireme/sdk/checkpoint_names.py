@@ -15,7 +15,7 @@ from bireme.sdk.lookup import Places
 
 
 class CheckpointList(Struct, frozen=True):
-    """What `bireme checkpoints --json` prints."""
+    """The output of `bireme checkpoints --json`."""
 
     job: str
     where: str
@@ -24,7 +24,7 @@ class CheckpointList(Struct, frozen=True):
 
 
 class Exported(Struct, frozen=True):
-    """What `bireme checkpoints export --json` prints."""
+    """The output of `bireme checkpoints export --json`."""
 
     source: str
     """The job or the place, and the step: `train-abcd@1200`."""

@@ -53,7 +53,7 @@ class JobHandle:
         return self._found.view()
 
     def stacks(self, rank: int | None = None) -> tuple[RankStack, ...]:
-        """Where the Python code of each rank is now, or of one; the ranks continue undisturbed."""
+        """The present Python stack of each rank, or of one; the ranks continue undisturbed."""
         return self._found.stacks(rank)
 
     def attending(self) -> AbstractContextManager[None]:
@@ -118,7 +118,7 @@ class JobHandle:
         return self._found.watch(LogSelection(replica=full, since=_moment(since), last=tail))
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """What its script saved, the oldest first."""
+        """The checkpoints that its script saved, the oldest first."""
         from bireme.runs import run_checkpoints
 
         return run_checkpoints.listed(self._found.checkpoints_at())

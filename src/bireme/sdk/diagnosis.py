@@ -68,7 +68,7 @@ def diagnose(evidence: Evidence) -> Diagnosis | None:
 
 
 def restarted(evidence: Evidence, attempt: int | None = None) -> Diagnosis | None:
-    """Why an attempt was begun, by default the last one, whatever has become of the job since."""
+    """Explains why an attempt was begun, by default the last one, whatever has become of the job since."""
     status = evidence.status
     if status.trouble and attempt is None:
         return Diagnosis(
@@ -121,7 +121,7 @@ def first_error(evidence: Evidence, attempt: int) -> FirstError | None:
 
 
 def cause(job: Job, status: Status) -> str:
-    """What the last crash was, in a line, from the status alone: `rank 1: ValueError: no such file`."""
+    """Describes the last crash in a line, from the status alone: `rank 1: ValueError: no such file`."""
     blame = status.blame
     if blame is None:
         return ""
@@ -176,7 +176,7 @@ def _failed(evidence: Evidence) -> Diagnosis:
 
 
 def _succeeded(evidence: Evidence) -> Diagnosis | None:
-    """What is worth a word although all ended well: work that is not on disk, ranks that never met."""
+    """Warns although all ended well: of work that is not on disk, of ranks that never met."""
     job, attempt = evidence.job, evidence.status.attempt
     found = [evidence.reports.get((member.name, attempt)) for member in replica_ids(job)]
     lost = next((report.lost for report in found if report is not None and report.lost), "")

@@ -69,7 +69,7 @@ def interpreter(environ: Mapping[str, str], chosen: str) -> Interpreter | None:
 
 
 def ask(words: list[str], environ: Mapping[str, str]) -> str:
-    """What a program prints; nothing if it fails or takes too long."""
+    """The output of a program; nothing if it fails or takes too long."""
     try:
         answer = subprocess.run(
             words,

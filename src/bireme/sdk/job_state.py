@@ -72,7 +72,7 @@ def job_view(
 
 
 def exit_status(phase: Phase) -> int | None:
-    """What `bireme wait` exits with; None while the job has not ended."""
+    """The exit status of `bireme wait`; None while the job has not ended."""
     return (0 if phase is Phase.SUCCEEDED else 1) if phase.is_final else None
 
 
@@ -90,7 +90,7 @@ def replicas(
 
 
 def why(id: str, job: Job, status: Status, host: str, is_here: bool, now: float) -> str:
-    """Why a job is not simply running, in a sentence; empty if there is nothing to say."""
+    """Says in a sentence why a job is not simply running; empty if there is nothing to say."""
     match status.phase:
         case Phase.QUEUED:
             return status.waiting
@@ -125,7 +125,7 @@ def stopping(job: Job) -> str:
 
 
 def restarts(status: Status, present: Iterable[Replica]) -> int:
-    """How often anything was started again: the gang, replicas that were replaced, programs in place."""
+    """The number of restarts of any sort: the gang, replicas that were replaced, programs in place."""
     replaced = sum(retry.failures for name, retry in status.retries.items() if name)
     return status.attempt + replaced + sum(replica.restarts for replica in present)
 
@@ -166,7 +166,7 @@ def restart_news(before: Sequence[InPlaceRestart], now: Sequence[InPlaceRestart]
 
 
 def _together(job: Job) -> Resources:
-    """What all replicas claim together."""
+    """The sum of what all replicas claim."""
     cpu = [role.pod.claims.cpu * role.replicas for role in job.roles if role.pod.claims.cpu is not None]
     memory = [
         role.pod.claims.memory * role.replicas for role in job.roles if role.pod.claims.memory is not None

@@ -52,7 +52,7 @@ class Places:
 
     @property
     def backend(self) -> BackendName:
-        """Where jobs are started."""
+        """The backend on which jobs are started."""
         return self._on or self._usual
 
     def chosen(self) -> JobBackend:

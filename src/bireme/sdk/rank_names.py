@@ -24,7 +24,7 @@ def short_name(job: Job, replica: str) -> str:
 
 
 def label(job: Job, replica: str) -> str:
-    """What a line or a sentence calls a replica: `rank 1` of a script, else `worker-0`."""
+    """The name of a replica in a line or a sentence: `rank 1` of a script, else `worker-0`."""
     short = short_name(job, replica)
     name, _, index = short.rpartition("-")
     role = job.role(name)

@@ -50,7 +50,7 @@ def read(path: Path) -> dict[str, str]:
 
 
 def limits(home: Path, environ: Mapping[str, str]) -> Limits:
-    """How much of what has ended is kept; without a setting everything is."""
+    """The limits on what is kept of ended jobs; without a setting everything is kept."""
     return Limits(
         age=_limit(home, environ, "keep_age", durations.with_unit),
         runs=_limit(home, environ, "keep_runs", _count),

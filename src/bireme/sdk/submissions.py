@@ -49,14 +49,14 @@ class Script(Struct, frozen=True, kw_only=True):
 
 
 class Invocation(Struct, frozen=True):
-    """Where the user stands; relative paths of options are meant from there."""
+    """The folder and the environment of the user; relative paths of options are meant from there."""
 
     cwd: Path
     environ: Mapping[str, str]
 
 
 class SubmissionBatch(Struct, frozen=True):
-    """What is ready to be submitted, and what is odd about it."""
+    """Jobs that are ready to be submitted, and the warnings about them."""
 
     submissions: tuple[Submission, ...]
     read: tuple[ReadJob, ...]
@@ -281,7 +281,7 @@ def _as_bytes(objects: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, b
 
 
 def _folder(file: str, cwd: Path) -> Path:
-    """Where a job runs: in the folder of its manifest, or where the user stands."""
+    """The folder in which a job runs: that of its manifest, or the user's own."""
     return (cwd / file).parent if file and not file.startswith("<") else cwd
 
 

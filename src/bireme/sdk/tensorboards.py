@@ -33,7 +33,7 @@ class Curves(Struct, frozen=True):
 
 
 def program(python: str, environ: Mapping[str, str]) -> str:
-    """Where TensorBoard is: beside an interpreter, or on PATH."""
+    """Finds TensorBoard: beside an interpreter, or on PATH."""
     path = os.pathsep.join([os.path.dirname(python), environ.get("PATH", os.defpath)])
     found = shutil.which("tensorboard", path=path)
     if found is None:

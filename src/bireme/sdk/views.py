@@ -18,7 +18,7 @@ VERSION = 1
 
 
 class Finding(StrEnum):
-    """What a diagnosis is about."""
+    """The subject of a diagnosis."""
 
     WAITING = "waiting"
     RESTARTED = "restarted"
@@ -177,7 +177,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> str:
-        """How many replicas are ready, of how many: `2/2`."""
+        """Ready replicas of all replicas: `2/2`."""
         return f"{self.ready}/{self.total}"
 
     @property
@@ -234,7 +234,7 @@ class JobView(JobSummary, frozen=True, kw_only=True):
 
 
 class JobList(Struct, frozen=True, kw_only=True):
-    """What `bireme ps --json` prints."""
+    """The output of `bireme ps --json`."""
 
     version: int = VERSION
     jobs: tuple[JobSummary, ...]
@@ -246,7 +246,7 @@ class JobList(Struct, frozen=True, kw_only=True):
 
 
 class WarmState(StrEnum):
-    """What a warm interpreter does."""
+    """The state of a warm interpreter."""
 
     READY = "ready"
     STARTING = "starting"
@@ -295,7 +295,7 @@ class CheckedJob(Struct, frozen=True, kw_only=True):
 
 
 class ScriptFiles(Struct, frozen=True, kw_only=True):
-    """Which files go with a script to a cluster, and which do not."""
+    """The files that go with a script to a cluster, and those that do not."""
 
     script: str
     folder: str
@@ -320,7 +320,7 @@ class CheckError(Struct, frozen=True, kw_only=True):
 
 
 class CheckView(Struct, frozen=True, kw_only=True):
-    """What `bireme check --json` prints."""
+    """The output of `bireme check --json`."""
 
     version: int = VERSION
     jobs: tuple[CheckedJob, ...]
@@ -348,7 +348,7 @@ class LogRecord(Struct, frozen=True, kw_only=True):
 
 
 class RankStack(Struct, frozen=True, kw_only=True):
-    """Where the Python code of a rank is."""
+    """The Python stack of a rank."""
 
     replica: str
     short: str
@@ -365,14 +365,14 @@ class RankStack(Struct, frozen=True, kw_only=True):
 
 
 class JobStacks(Struct, frozen=True, kw_only=True):
-    """What `bireme stacks --json` prints."""
+    """The output of `bireme stacks --json`."""
 
     version: int = VERSION
     ranks: tuple[RankStack, ...]
 
 
 class ManifestList(Struct, frozen=True, kw_only=True):
-    """What `bireme render --json` prints."""
+    """The output of `bireme render --json`."""
 
     version: int = VERSION
     manifests: tuple[dict[str, object], ...]
@@ -387,7 +387,7 @@ class ErrorView(Struct, frozen=True, kw_only=True):
 
 
 class ErrorList(Struct, frozen=True, kw_only=True):
-    """What `bireme explain --json` prints."""
+    """The output of `bireme explain --json`."""
 
     version: int = VERSION
     errors: tuple[ErrorView, ...]

@@ -1,1 +1,1 @@
-"""What a person sees on a terminal: pure functions of values."""
+"""Turns values into the text that a person sees on a terminal. Pure."""

@@ -23,7 +23,7 @@ def listed(found: CheckpointList, now: float, columns: int | None) -> list[str]:
 
 
 def exported(done: Exported) -> list[str]:
-    """What was written, and what was not."""
+    """Says which parts were written, and which were not."""
     lines = [f"wrote {done.part} of {done.source} to {done.file} ({show_memory(done.size)})"]
     if done.is_sharded:
         lines.append(f"its tensors were put together from the pieces of {done.ranks} ranks")

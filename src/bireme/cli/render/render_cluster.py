@@ -19,7 +19,7 @@ _WHOSE = {"bireme": "Bireme's", "kubeflow": "Kubeflow's own", "": "none"}
 
 
 def shown(view: ClusterView) -> list[str]:
-    """What there is, then what is missing with its next step."""
+    """Shows the facts, then each problem with its next step."""
     it = view.cluster
     nodes = devices = storage = _UNSEEN
     if it.nodes is not None:
@@ -47,14 +47,14 @@ def shown(view: ClusterView) -> list[str]:
 
 
 def installed_line(one: Done, *, dry_run: bool = False) -> str:
-    """What became of one object; of a trial, what would become of it."""
+    """Says what became of an object, or would become of it in a dry run."""
     where = f" in namespace {one.namespace}" if one.namespace else ""
     trial = " (dry run)" if dry_run else ""
     return f"{one.outcome:9} {one.kind} {one.name}{where}{trial}"
 
 
 def installed(operator: Standing | None, namespace: str) -> str:
-    """How an installation ended that nothing stood in the way of."""
+    """Says how an installation without problems ended."""
     if operator is None:
         return f"the operator is in namespace {namespace}; how it fares: bireme doctor --on kubernetes"
     return f"the operator runs in namespace {namespace} with image {operator.image}"

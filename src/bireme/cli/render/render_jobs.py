@@ -71,7 +71,7 @@ def shown(job: JobView, now: float, columns: int | None = None) -> list[str]:
 
 
 def kept(job: JobView, now: float) -> list[str]:
-    """What a job that failed can continue from, and how."""
+    """Names the checkpoint that a failed job can continue from, and the command."""
     one, again = job.checkpoint, f"bireme resume {job.id}"
     if job.phase is not Phase.FAILED or one is None:
         return []
@@ -81,7 +81,7 @@ def kept(job: JobView, now: float) -> list[str]:
 
 
 def amount(resources: Resources) -> str:
-    """What is asked for: `2 cpu, 4 GiB, 1 nvidia.com/gpu`."""
+    """The requested amount: `2 cpu, 4 GiB, 1 nvidia.com/gpu`."""
     parts = []
     if resources.cpu is not None:
         parts.append(show_cpu(resources.cpu))
@@ -92,7 +92,7 @@ def amount(resources: Resources) -> str:
 
 
 def scaled(before: JobView, after: JobView) -> list[str]:
-    """What scaling has changed: ranks of a script, or replicas by role."""
+    """Says what scaling has changed: ranks of a script, or replicas by role."""
     if after.counts_ranks:
         if before.total == after.total:
             return [f"nothing to change: it has {after.total} ranks in all"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # a list of jobs does without
 
 
 def shown(view: MachineView) -> list[str]:
-    """What there is, then what is missing with its next step."""
+    """Shows the facts, then each problem with its next step."""
     python, frameworks = "none", "none"
     if view.interpreter is not None:
         python = f"{view.interpreter.path} ({view.interpreter.version or 'does not answer'})"
@@ -52,7 +52,7 @@ def shown(view: MachineView) -> list[str]:
 
 
 def installed(unit: BootUnit) -> list[str]:
-    """What a new unit does, and what it still needs."""
+    """Says what a new unit does, and what it still needs."""
     lines = [f"wrote {unit.unit}: jobs are resumed when your systemd starts"]
     if not unit.lingers:
         lines.append("that is when you log in; at boot, once you have run: loginctl enable-linger")

@@ -41,7 +41,7 @@ def facts(found: Progress | None, runs: bool, now: float) -> list[tuple[str, str
 
 
 def _present_rate(found: Progress, runs: bool, now: float) -> float | None:
-    """How fast it is now; a job that is stopped, or that should have reported long ago, has no speed."""
+    """The present speed; a job that is stopped, or that should have reported long ago, has no speed."""
     if not runs or not found.rate:
         return None
     return found.rate if now - found.reported < max(_SILENT, _SILENT / found.rate) else None

@@ -59,7 +59,7 @@ def plain(text: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns a plain text takes."""
+    """The number of columns that a plain text takes."""
     if text.isascii():
         return len(text)
     return sum(_columns(letter) for letter in text)

@@ -68,7 +68,7 @@ def command(files: tuple[str, ...], more: tuple[str, ...], as_json: bool) -> Non
 def _looked(
     files: tuple[str, ...], more: tuple[str, ...]
 ) -> tuple[CheckView, tuple[errors.BiremeError, ...]]:
-    """What is valid and what is not, whatever goes wrong; the errors stand in the view too."""
+    """Checks everything, whatever goes wrong; the errors stand in the view too."""
     view = CheckView(jobs=(), warnings=())
     refused: tuple[errors.BiremeError, ...] = ()
     scripts = tuple(word for word in more if word.endswith(_SCRIPTS))

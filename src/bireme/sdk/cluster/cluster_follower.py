@@ -58,7 +58,7 @@ class ClusterWatch:
         return sorted(lines, key=lambda line: line.time)
 
     def echoes(self) -> list[LogLine]:
-        """What ranks reported in the lines that came; it is kept from the first call on."""
+        """The reports of ranks in the lines that came; they are kept from the first call on."""
         if self._listener.echoes is None:
             self._listener.echoes = deque()
         found = []

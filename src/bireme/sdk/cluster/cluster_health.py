@@ -14,7 +14,7 @@ from bireme.sdk.views import VERSION, Problem
 
 
 class ClusterView(Struct, frozen=True, kw_only=True):
-    """What `bireme doctor --on kubernetes --json` prints."""
+    """The output of `bireme doctor --on kubernetes --json`."""
 
     version: int = VERSION
     bireme: str
@@ -29,7 +29,7 @@ def examine(place: ClusterPlace) -> ClusterView:
 
 
 def problems(facts: ClusterFacts) -> Iterator[Problem]:
-    """What a person should know about a cluster. Pure."""
+    """The problems of a cluster that a person should know about. Pure."""
     yield from _operator_problems(facts)
     if facts.nodes is not None and not facts.ready_nodes:
         yield Problem(f"none of {facts.nodes} nodes is ready", "kubectl get nodes")
@@ -88,7 +88,7 @@ def _operator_problems(facts: ClusterFacts) -> Iterator[Problem]:
 
 
 def _remedy(facts: ClusterFacts) -> Problem | None:
-    """What keeps the operator of the cluster from working, where it is installed."""
+    """The problems that keep an installed operator from working."""
     found = rollouts.remedy(facts.installed) if facts.installed is not None else None
     return None if found is None else Problem(found.what, "\n".join(found.steps))
 

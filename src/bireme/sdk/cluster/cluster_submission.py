@@ -53,7 +53,7 @@ _REFUSED = {
 
 
 class Home(Struct, frozen=True):
-    """Where settings are looked for."""
+    """The folder and the environment in which settings are looked for."""
 
     folder: Path
     environ: Mapping[str, str]
@@ -72,7 +72,7 @@ class Body(Struct, frozen=True):
 
 
 def bodies(batch: SubmissionBatch, namespace: str, chosen: str, home: Home) -> tuple[Body, ...]:
-    """What is sent for each submission. `chosen` is the namespace that the user named, if any."""
+    """The body that is sent for each submission. `chosen` is the namespace that the user named, if any."""
     for option, (what, hint) in _REFUSED.items():
         if getattr(batch.options, option):
             raise errors.BadInput(what, hint=hint)

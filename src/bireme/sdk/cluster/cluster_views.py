@@ -183,7 +183,7 @@ def view(it: JobSnapshot, tail: tuple[str, ...] = ()) -> JobView:
 
 
 def unresumable(it: JobSnapshot) -> str:
-    """Why a job that has failed cannot be resumed as it is; empty if it can, or has not failed."""
+    """The reason for which a failed job cannot be resumed as it is; empty if it can, or has not failed."""
     if it.status.phase is not Phase.FAILED:
         return ""
     if kinds.named(it.object.kind).native:
@@ -273,7 +273,7 @@ def _ready(it: JobSnapshot) -> int:
 
 
 def _waits(it: JobSnapshot) -> str:
-    """What keeps the job from running, as its pods tell it, or that no operator runs it."""
+    """The obstacle that keeps the job from running, by its pods, or that no operator runs it."""
     status = it.status
     if status.phase.is_at_rest or status.phase is Phase.QUEUED:
         return ""

@@ -28,7 +28,7 @@ LITTLE_DISK = 1024**3
 
 
 class MachineView(Struct, frozen=True, kw_only=True):
-    """What `bireme doctor --json` prints."""
+    """The output of `bireme doctor --json`."""
 
     version: int = VERSION
     bireme: str
@@ -83,7 +83,7 @@ def examine(home: Path, environ: Mapping[str, str], python: str = "") -> Machine
 
 
 def problems(view: MachineView, home_is_shared: bool) -> list[Problem]:
-    """What a person should know about a machine, each with a next step. Pure."""
+    """The problems of a machine that a person should know about, each with a next step. Pure."""
     found = []
     if not view.cgroups:
         what = "no control group can be written: limits of cpu and memory are counted, not enforced"

@@ -100,7 +100,7 @@ def summed(runs: Iterable[EndedRun]) -> str:
 
 
 class _Needed(NamedTuple):
-    """What runs that are active, or may be resumed, were started with."""
+    """The origins of runs that are active, or may be resumed."""
 
     words: bytes
     """All of it: a folder may be named anywhere in it."""
@@ -155,7 +155,7 @@ def _has_checkpoints(folder: Path) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """What a folder takes on its disk; what is removed meanwhile counts as nothing."""
+    """The size of a folder on its disk; what is removed meanwhile counts as nothing."""
     total = 0
     for place, folders, names in os.walk(folder):
         for name in (*folders, *names):

@@ -161,7 +161,7 @@ def _progress(run: RunDirectory, job: Job) -> Progress | None:
 
 
 def _former_restarts(run: RunDirectory, job: Job, present: Iterable[Replica]) -> int:
-    """How often programs were started again in replicas that are gone."""
+    """The number of restarts of programs in replicas that are gone."""
     if not any(role.restart.in_place for role in job.roles):
         return 0
     here = {replica.uid for replica in present}

@@ -28,7 +28,7 @@ _PATIENCE = 10.0
 
 
 class UnitPlan(Struct, frozen=True):
-    """Which unit resumes the jobs of which home."""
+    """The unit that resumes the jobs of a home."""
 
     path: Path
     home: Path
@@ -45,7 +45,7 @@ class UnitPlan(Struct, frozen=True):
 
 
 class BootUnit(Struct, frozen=True):
-    """What resumes the jobs of a home after a reboot."""
+    """The state of the unit that resumes the jobs of a home after a reboot."""
 
     systemd: bool
     """Whether systemd runs on this machine."""
