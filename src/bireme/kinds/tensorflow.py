@@ -1,4 +1,4 @@
-"""Runs TFJobs: every replica is told of all others; the chief decides the job, else the workers."""
+"""Runs TFJobs: TF_CONFIG names all replicas to each one; the chief decides the job, else the workers."""
 
 from __future__ import annotations
 

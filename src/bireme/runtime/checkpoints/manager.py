@@ -1,4 +1,4 @@
-"""Keeps the work of a rank: saves in the background, restores the newest good checkpoint.
+"""Keeps the checkpoints of a rank: saves in the background, restores the newest good one, deletes the old.
 
 `save` copies the state and returns; a thread writes it. The copy's memory is reused, so a save waits for the
 one before it. Nothing about the disk is raised into the training: it is told, and the next save tries again.
