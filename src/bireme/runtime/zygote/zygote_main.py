@@ -46,11 +46,12 @@ def main(args: List[str], started: FrozenSet[str]) -> int:
     # Before the socket is there: a runner that connects must know already which ranks can be served.
     with open(options.socket + ".reads", "w", encoding="utf-8") as file:
         json.dump(held.reads.content(held.env), file)
-    server = zygote_server.Server(options.socket, wire.listen(options.socket), held, options.idle)
+    server = zygote_server.Server(options.socket, lock, wire.listen(options.socket), held, options.idle)
     zygote_state.write(options.socket + ".state", ready=True, roots=held.roots, modules=held.modules)
     birth = server.serve()
-    os.close(lock)
-    if birth is not None:
+    if birth is None:
+        os.close(lock)
+    else:
         _be_born(birth, held, pools)
         run_target.run(birth.order.argv, held.started, held.modules)
     return 0

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Tuple
 
 from .. import linux, wire
-from . import preload, runner_connection, zygote_state
+from . import preload, runner_connection, spare_children, zygote_state
 from .runner_connection import Rank, Runner
+from .spare_children import Spare
 
 _TICK = 1.0  # how often the socket's file is looked at
 _LOOK_AGAIN = 1.0  # how long one look at the loaded files is good for
 _LAST_SWEEP = 10.0  # how long an ending zygote tries to see everything gone
+_REFILL_AFTER = 0.1  # how long it is idle before it forks spares: what ends just now needs the cores
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,11 @@ Handler = Callable[[], Optional[Birth]]
 class Server:
     """Owns the socket, the children and the clock of a zygote."""
 
-    def __init__(self, path: str, listener: socket.socket, held: preload.Preloaded, idle: float) -> None:
+    def __init__(
+        self, path: str, lock: int, listener: socket.socket, held: preload.Preloaded, idle: float
+    ) -> None:
         self._path = path
+        self._lock = lock
         self._listener = listener
         self._inode = os.stat(path).st_ino
         self._held = held
@@ -52,6 +57,8 @@ class Server:
         self._runners: List[Runner] = []
         self._live: Dict[int, Tuple[Rank, Runner]] = {}
         self._doomed: List[Rank] = []
+        self._spares: List[Spare] = []
+        self._wanted = 1  # how many spares to have: as many ranks as the last order made alive at once
         self._sweeps = 0
         self._listening = True
         self._ending_since: Optional[float] = None
@@ -94,8 +101,14 @@ class Server:
             elif not self._socket_is_ours():
                 # No new runner can reach us; those that have are served to their end.
                 self._stop_listening()
+            elif now >= self._refill_at():
+                birth = self._refill()
+                if birth is not None:
+                    return birth
         self._stop_listening()
         self._listener.close()
+        for spare in self._spares:
+            spare.end()
         return None
 
     # ---- connections
@@ -235,35 +248,74 @@ class Server:
     def _fork(self, runner: Runner, order: wire.ForkRequest, fds: List[int]) -> Optional[Birth]:
         ours, theirs = os.pipe()
         os.set_blocking(ours, False)
-        parent = os.getpid()
-        # Blocked until the child has handlers of its own: no signal may find it half made.
-        mask = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
-        try:
-            pid = os.fork()
-        except OSError:
-            pid = -1
-        if pid == 0:
-            os.close(ours)
-            # What is the zygote's is closed object by object: left to the collector, one of them would
-            # later close a number that the script has in use by then.
-            for sock in (self._listener, self._wake, self._waker):
-                sock.close()
-            for other in self._runners:
-                other.close()
-            for rank, _ in self._live.values():
-                if rank.setup is not None:
-                    os.close(rank.setup)
-            return Birth(order, fds, theirs, parent)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        parent, pid = os.getpid(), 0
+        while self._spares and not pid:
+            spare = self._spares.pop(0)
+            pid = spare.pid if spare.accept(order, (*fds, theirs)) else 0
+        if not pid:
+            pid = self._child()
+            if pid == 0:
+                os.close(ours)
+                return Birth(order, fds, theirs, parent)
         os.close(theirs)
         if pid < 0:
             os.close(ours)
             return None
         rank = Rank(order, pid, linux.start_time(pid), ours)
         self._live[pid] = (rank, runner)
+        self._wanted = min(len(self._live), os.cpu_count() or 1)
         runner.ranks.append(rank)
         self._register(ours, lambda: self._on_setup(rank, runner))
         zygote_state.touch(self._path + ".state")
+        return None
+
+    def _child(self) -> int:
+        """Forks; in the child, lets go of what is the zygote's. Below zero: the kernel allows no child."""
+        # Blocked until the child has handlers of its own: no signal may find it half made.
+        mask = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        try:
+            pid = os.fork()
+        except OSError:
+            pid = -1
+        if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            return pid
+        # The right to serve ends with the zygote, however long its children live.
+        os.close(self._lock)
+        # What is the zygote's is closed object by object: left to the collector, one of them would
+        # later close a number that the script has in use by then.
+        for sock in (self._listener, self._wake, self._waker, *(spare.socket for spare in self._spares)):
+            sock.close()
+        for other in self._runners:
+            other.close()
+        for rank, _ in self._live.values():
+            if rank.setup is not None:
+                os.close(rank.setup)
+        return 0
+
+    def _refill_at(self) -> float:
+        """When the next spare is to be forked: never beside ranks, which need the cores and the memory."""
+        is_due = len(self._spares) < self._wanted and not self._is_busy()
+        return self._busy_at + _REFILL_AFTER if is_due else float("inf")
+
+    def _refill(self) -> Optional[Birth]:
+        """Forks a spare; in the spare, returns what it was ordered to be."""
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        pid = self._child()
+        if pid == 0:
+            ours.close()
+            linux.die_with_parent(parent)
+            # Who lists processes, or counts zygotes by their socket, must not take it for another zygote.
+            linux.show_command([sys.executable, "spare of zygote", str(parent)])
+            order, fds = spare_children.await_order(theirs)
+            return Birth(order, fds[:3], fds[3], parent)
+        theirs.close()
+        if pid > 0:
+            self._spares.append(Spare(pid, ours))
+        else:
+            ours.close()
+            self._wanted = 0
         return None
 
     def _on_setup(self, rank: Rank, runner: Runner) -> None:
@@ -302,6 +354,11 @@ class Server:
             if pid == 0:
                 return
             if pid not in self._live:
+                for spare in [spare for spare in self._spares if spare.pid == pid]:
+                    # Killed by somebody, or for its memory: there is none until ranks are asked for again.
+                    spare.socket.close()
+                    self._spares.remove(spare)
+                    self._wanted = 0
                 continue
             rank, runner = self._live.pop(pid)
             zygote_state.touch(self._path + ".state")
@@ -356,7 +413,8 @@ class Server:
             return min(0.005 * (1 << min(self._sweeps, 7)), 0.5)
         if self._is_busy():
             return _TICK
-        return max(0.0, min(_TICK, self._busy_at + self._idle - time.monotonic()))
+        due = min(self._busy_at + self._idle, self._refill_at())
+        return max(0.0, min(_TICK, due - time.monotonic()))
 
     def _register(self, fd: int, handler: Handler) -> None:
         self._selector.register(fd, selectors.EVENT_READ, handler)

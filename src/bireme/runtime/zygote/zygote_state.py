@@ -66,10 +66,23 @@ def sites() -> List[str]:
 
 
 def memory(pid: int) -> int:
-    """The bytes that a process holds alone, and its share of what it holds with others.
+    """The bytes that a zygote and its spares hold alone, and their share of what they hold with others.
 
     Pages of files are left out: they are the page cache's, which keeps or drops them as it needs.
     """
+    spares: List[int] = []
+    with (
+        contextlib.suppress(OSError, ValueError),
+        open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file,
+    ):
+        # A rank has a session of its own.
+        zygote = linux.process(pid)
+        family = [linux.process(int(word)) for word in file.read().split()]
+        spares = [child.pid for child in family if child and zygote and child.session == zygote.session]
+    return sum(map(_share, [pid, *spares]))
+
+
+def _share(pid: int) -> int:
     found: Dict[str, int] = {}
     with (
         contextlib.suppress(OSError, ValueError, IndexError),
