@@ -14,6 +14,7 @@ import argparse
 import atexit
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -112,9 +113,8 @@ def walk_run(folder: str) -> None:
     os.register_at_fork(after_in_child=walk.fork)
     atexit.register(walk.write)
     sys.setprofile(walk.note)
-    from bireme.cli.main import main
-
-    main(["run", "train.py", "--workers", "2", "--cold"])
+    sys.argv = ["bireme", "run", "train.py", "--workers", "2", "--cold"]
+    runpy.run_module("bireme.cli", run_name="__main__")
 
 
 def walk_operator(folder: str) -> None:

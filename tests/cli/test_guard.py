@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bireme.cli.__main__ import starts_a_job_here
 from bireme.runs.directory import RunDirectory
 from bireme.runs.run_files import RunId
 from tests.cli import scripts
@@ -106,6 +107,44 @@ def test_a_command_that_starts_nothing_leaves_nothing(cli: Cli, words: tuple[str
     assert done.status != 0
     until("the standby has ended", lambda: not _of_home(cli.home))
     assert cli.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "expected"),
+    [
+        (["run", "train.py", "--workers", "2"], {}, True),
+        (["run", "train.py"], {"BIREME_ON": "local"}, True),
+        (["run", "train.py"], {"BIREME_ON": "kubernetes"}, False),
+        (["run", "train.py", "--on", "kubernetes"], {}, False),
+        (["run", "train.py", "--on=kubernetes"], {}, False),
+        (["run", "--help"], {}, False),
+        (["ps"], {}, False),
+        ([], {}, False),
+    ],
+)
+def test_the_command_forks_a_standby_first_where_it_starts_a_job_here(
+    words: list[str], environ: dict[str, str], expected: bool
+) -> None:
+    assert starts_a_job_here(words, environ) is expected
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_job_runs_where_a_standard_stream_is_closed(cli: Cli, closed: int) -> None:
+    cli.write("train.py", scripts.ALONE)
+
+    words = [sys.executable, "-m", "bireme.cli", "run", "train.py", "--name", "closed", "--cold"]
+    closing = f'exec "$@" {closed}{"<" if closed == 0 else ">"}&-'
+
+    ended = subprocess.run(
+        ["sh", "-c", closing, "sh", *words],
+        cwd=cli.folder,
+        env=cli.environ,
+        capture_output=True,
+        timeout=60,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert cli("wait", "closed").status == 0
 
 
 def test_a_killed_command_takes_its_standby_along(cli: Cli) -> None:

@@ -3,7 +3,7 @@
 `bireme run` needs about as long to import what reads and checks a submission as its guard needs for what runs
 a job. The standby is a fork of the command that imports the second half, waits at a socket, and becomes the
 guard of the first run that is handed to it. When the command ends without a run, the socket closes and the
-standby ends.
+standby ends. The command forks before it has imported anything, so this module imports next to nothing.
 """
 
 from __future__ import annotations
@@ -14,26 +14,14 @@ import signal
 import socket
 import sys
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec import Struct
-
-from bireme.runs import directory  # noqa: F401 - imported before the fork: both need it, one pays for it
-from bireme.runs.directory import RunDirectory
-from bireme.runs.run_files import RunId
-from bireme.runs.storage.locks import FileLock
+if TYPE_CHECKING:
+    from bireme.runs.directory import RunDirectory
+    from bireme.runs.storage.locks import FileLock
 
 MARK = "BIREME_RUN"
 _LONGEST = 1 << 16
-
-
-class _Handover(Struct, frozen=True):
-    home: str
-    name: str
-    number: int
-    """The lock of the run comes with this message, and after it the command's input where it is passed on."""
-
 
 _standby: socket.socket | None = None
 
@@ -45,6 +33,11 @@ def prepare() -> None:
     if _standby is not None or threading.active_count() > 1 or MARK in os.environ:
         return
     ours, theirs = socket.socketpair()
+    if min(ours.fileno(), theirs.fileno()) <= 2:
+        # A standard stream is closed, and the socket has got its number, which is not ours to keep.
+        ours.close()
+        theirs.close()
+        return
     # What is buffered would be written by both processes.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -65,10 +58,11 @@ def start(run: RunDirectory, lock: FileLock, *, stdin: bool = False) -> None:
     global _standby
     standby, _standby = _standby, None
     if standby is not None:
-        message = msgspec.json.encode(_Handover(str(run.home), run.id.name, run.id.number))
+        message = os.fsencode(f"{run.id.name}\0{run.id.number}\0{run.home}")
         with standby:
             try:
-                # The lock is held while it is in the socket, too: there is no instant without a holder.
+                # With it go the lock and, where it is passed on, the command's input. The lock is held in the
+                # socket, too: there is no instant without a holder.
                 socket.send_fds(standby, [message], [lock.fd, 0] if stdin else [lock.fd])
             except OSError:
                 pass
@@ -92,16 +86,21 @@ def _wait(command: socket.socket) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
-    gc.disable()  # imports make no garbage, and this one is waited for
+    gc.disable()  # imports make no garbage, and these are waited for
+    from pathlib import Path
+
     from bireme.runner import guard
+    from bireme.runs.directory import RunDirectory
+    from bireme.runs.run_files import RunId
+    from bireme.runs.storage.locks import FileLock
 
     gc.enable()
     message, descriptors, _, _ = socket.recv_fds(command, _LONGEST, 2)
     command.close()
     if not message:
         return  # the command has ended without a run
-    handover = msgspec.json.decode(message, type=_Handover)
-    run = RunDirectory(Path(handover.home), RunId(handover.name, handover.number))
+    name, run_number, home = os.fsdecode(message).split("\0")
+    run = RunDirectory(Path(home), RunId(name, int(run_number)))
     for descriptor in descriptors:
         # A descriptor that comes through a socket passes to programs. The lock must not: git, a rank or what
         # one of them leaves behind would hold the run.

@@ -90,8 +90,8 @@ def command(**words: Any) -> None:  # Any: click passes each option with a type 
     if words["name"] == "":
         raise errors.BadInput("--name is empty", hint="leave it out, or name the job: --name mnist")
     if "kubernetes" not in (chosen.on, default):
-        # As early as the words are known to be good: the guard imports its modules while this process
-        # imports those of the submission, which takes about as long.
+        # Where `bireme.cli.__main__` was in doubt: the guard imports its modules while this process imports
+        # those of the submission.
         standby.prepare()
     gc.disable()  # as in `main`: imports make no garbage
     from bireme.cli import run_start  # after the fork, or both processes would have to wait for it
