@@ -38,13 +38,6 @@ ENTRY_POINTS = {
 
 APART = {
     "runs/runner_log.py": "stamps the lines of a log for people, as a logging library does",
-    "backends/kubernetes/operators.py": "compares with what other operators wrote",
-    "backends/kubernetes/cluster_checks.py": "`bireme doctor`",
-    "backends/kubernetes/client/access.py": "credentials expire by the real clock, in the simulation too",
-    "backends/kubernetes/client/informer.py": "spreads retries",
-    "backends/kubernetes/client/transport.py": "spreads retries",
-    "backends/kubernetes/objects/mpi_objects.py": "makes keys",
-    "backends/kubernetes/submit/job_client.py": "names what is created twice",
 }
 """What still reads one below the cluster's entry points, and why."""
 

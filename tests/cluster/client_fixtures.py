@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 import yaml
@@ -38,7 +40,7 @@ def working(kubeconfig: Path, story: Callable[[Api, str], Coroutine[Any, Any, No
     """Plays a story with a client and a fresh namespace."""
 
     async def play() -> None:
-        async with asyncio.timeout(LIMIT), Api(find(kubeconfig=str(kubeconfig))) as api:
+        async with asyncio.timeout(LIMIT), Api(find(time, SystemRandom(), kubeconfig=str(kubeconfig))) as api:
             name = f"client-{secrets.token_hex(4)}"
             await api.create(path("v1", "namespaces"), {"metadata": {"name": name}})
             try:
@@ -137,4 +139,4 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def _written(tree: dict[str, Any], folder: Path) -> Access:
     file = folder / "kubeconfig"
     file.write_text(yaml.safe_dump(tree))
-    return find(kubeconfig=str(file), environ={})
+    return find(time, SystemRandom(), kubeconfig=str(file), environ={})

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from random import SystemRandom
 
 import pytest
 import yaml
@@ -40,7 +42,7 @@ class Plane(Kubectl):
         where = path(manifest["apiVersion"], f"{manifest['kind'].lower()}s", self.namespace)
 
         async def ask() -> Json:
-            async with Api(find(kubeconfig=str(self.kubeconfig))) as api:
+            async with Api(find(time, SystemRandom(), kubeconfig=str(self.kubeconfig))) as api:
                 return await api.create(where, manifest, dryRun="All", fieldValidation="Strict")
 
         return asyncio.run(ask())

@@ -6,8 +6,10 @@ import contextlib
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import SystemRandom
 
 from bireme.backends.kubernetes.client.access import find
 
@@ -20,7 +22,7 @@ class Cutter:
 
     def __init__(self, kubeconfig: Path, cuts: Callable[[bytes], bool]) -> None:
         """Cuts the first connection whose request `cuts` says yes to: the server has answered by then."""
-        access = find(kubeconfig=str(kubeconfig))
+        access = find(time, SystemRandom(), kubeconfig=str(kubeconfig))
         context = access.ssl()
         assert context is not None
         self._context: ssl.SSLContext = context

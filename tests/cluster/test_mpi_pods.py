@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import SystemRandom
+
 from msgspec.structs import replace
 
 from bireme.backends.kubernetes.objects import mpi_objects, pod_builder
@@ -31,7 +33,7 @@ def begin(given: Made, kubectl: Kubectl) -> None:
     here = Made(job, given.templates)
     workers = [f"{job.name}-worker-{index}" for index in range(2)]
     files = kind.KIND.files(job, frozenset(workers), Addresses())
-    kubectl.apply(*map(_free, mpi_objects.supports(job, files, workers)))
+    kubectl.apply(*map(_free, mpi_objects.supports(job, files, SystemRandom(), workers)))
     kubectl.apply(*(_free(here.pod("worker", index)) for index in range(2)))
     if shared := pod_builder.service(job, here.role("worker"), 0):
         kubectl.apply(_free(shared))

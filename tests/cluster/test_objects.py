@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 from msgspec.structs import replace
@@ -101,6 +102,6 @@ def objects(of: Made) -> Iterator[Object]:
             if found := pod_builder.service(of.job, role, index):
                 yield found
     files = kinds.of(of.job).files(of.job, frozenset(), Addresses())
-    yield from mpi_objects.supports(of.job, files, ["mnist-worker-0"])
+    yield from mpi_objects.supports(of.job, files, SystemRandom(), ["mnist-worker-0"])
     if scaler := autoscaler(of.job):
         yield scaler

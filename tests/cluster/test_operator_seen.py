@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 import yaml
@@ -114,7 +115,7 @@ def test_the_lease_of_an_operator_that_was_killed_is_taken_over_and_others_are_l
         return {one["metadata"]["name"]: one["spec"]["holderIdentity"] for one in found["items"]}
 
     async def story() -> None:
-        async with Api(find(kubeconfig=str(server.kubeconfig))) as api:
+        async with Api(find(time, SystemRandom(), kubeconfig=str(server.kubeconfig))) as api:
             one, two = (Heartbeat(api, "home", name, Scope(), time) for name in ("one", "two"))
             await one.beat()
             await two.beat()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from random import SystemRandom
 
 import pytest
 
@@ -23,7 +25,10 @@ def test_commands_run_in_a_container_and_its_log_is_followed(kubectl: Kubectl) -
     where = kubectl.namespace
 
     async def story() -> None:
-        async with asyncio.timeout(60), Api(find(kubeconfig=str(kubectl.kubeconfig))) as api:
+        async with (
+            asyncio.timeout(60),
+            Api(find(time, SystemRandom(), kubeconfig=str(kubectl.kubeconfig))) as api,
+        ):
             both = ["sh", "-c", "echo out; echo 'oh no' >&2; exit 3"]
             assert await exec(api, where, "a", "main", both) == Executed(b"out\n", b"oh no\n", 3)
             much = bytes(range(256)) * 1000

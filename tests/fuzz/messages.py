@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -175,7 +177,7 @@ def kubeconfig(folder: Path) -> Target:
     def read(data: bytes) -> None:
         path.write_bytes(data)
         choice = kubeconfigs.choose(kubeconfigs.read([path]))
-        access = Access(choice, {"HOME": str(folder), "PATH": str(folder)})
+        access = Access(choice, {"HOME": str(folder), "PATH": str(folder)}, time, Random(1))
         repr((access, choice.user))
         if choice.user.plugin is None:
             with suppress(StopIteration):

@@ -27,6 +27,12 @@ class Story:
     def now(self) -> float:
         return self._loop.time()
 
+    def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now
+
     @property
     def digest(self) -> str:
         return self._digest.hexdigest()

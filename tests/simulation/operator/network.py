@@ -55,7 +55,9 @@ class Line(Wire):
 
     def __init__(self, who: str, network: Network, dies: Callable[[], None]) -> None:
         cluster = Cluster(server="http://model")
-        super().__init__(Access(ChosenContext("model", "default", cluster, User(), who), {}))
+        super().__init__(
+            Access(ChosenContext("model", "default", cluster, User(), who), {}, network.story, network.rng)
+        )
         self.who, self._network, self._dies = who, network, dies
         self.is_dead = False
         self.cut_until = self.no_lease_until = 0.0

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -24,7 +25,7 @@ def objects(
     of: Made, ready: frozenset[str] = frozenset(), workers: tuple[str, ...] = (), account: str = ""
 ) -> dict[str, Object]:
     files = kind.KIND.files(of.job, ready, Addresses())
-    return {one["kind"]: one for one in mpi_objects.supports(of.job, files, workers, account)}
+    return {one["kind"]: one for one in mpi_objects.supports(of.job, files, Random(1), workers, account)}
 
 
 @pytest.mark.parametrize("version", [V1, V1ALPHA2])
@@ -65,7 +66,7 @@ def test_every_object_goes_with_its_job() -> None:
 def test_other_kinds_need_nothing() -> None:
     job = made("PyTorchJob", {"Worker": (1, template())}).job
 
-    assert mpi_objects.supports(job, ()) == []
+    assert mpi_objects.supports(job, (), Random(1)) == []
 
 
 def test_the_launcher_may_start_commands_in_its_workers_alone() -> None:

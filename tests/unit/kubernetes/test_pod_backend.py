@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -81,7 +82,7 @@ def test_nor_for_an_object_or_a_group_that_exists() -> None:
     server, made = ApiServer(), mpi()
     server.refusals["POST", "/configmaps"] = QUOTA
     server.refusals["POST", "/podgroups"] = QUOTA
-    config = mpi_objects.supports(made.job, (), ())[-1]
+    config = mpi_objects.supports(made.job, (), Random(1))[-1]
 
     async def group(api: Api) -> None:
         groups = Scoped(api, ("v1", "podgroups"), PodGroup, lambda *_: None)

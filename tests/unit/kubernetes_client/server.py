@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any, TypeVar
 
 from aiohttp import web
 from msgspec import Struct
 
+from bireme.backends.kubernetes.client import access as accessing
 from bireme.backends.kubernetes.client.access import Access
 from bireme.backends.kubernetes.client.kubeconfigs import ChosenContext, Cluster, User
 
@@ -111,7 +115,10 @@ async def serving(handler: Handler) -> AsyncIterator[Access]:
 
 def access(server: str, user: User | None = None, **cluster: Any) -> Access:
     choice = ChosenContext("test", "ns", Cluster(server=server, **cluster), user or User(), "jane")
-    return Access(choice, {})
+    return Access(choice, {}, time, Random(1))
+
+
+find = functools.partial(accessing.find, time, Random(1))
 
 
 def run(work: Coroutine[Any, Any, R]) -> R:

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bireme.backends.kubernetes.client.access import Access, find
+from bireme.backends.kubernetes.client.access import Access
 from bireme.backends.kubernetes.client.api import Api
 from bireme.backends.kubernetes.client.kubeconfigs import User
 from bireme.errors import BadInput, NoAccess
-from tests.unit.kubernetes_client.server import access, run, serving
+from tests.unit.kubernetes_client.server import access, find, run, serving
 
 
 def config(folder: Path, name: str = "config", **changes: Any) -> Path:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from bireme.backends.kubernetes.client import api_errors, decoding
-from bireme.backends.kubernetes.client.access import find
 from bireme.backends.kubernetes.client.api import other_uid
 from bireme.backends.kubernetes.client.api_errors import ApiError, RequestOrigin
 from bireme.backends.kubernetes.client.error_hints import explained
 from bireme.backends.kubernetes.objects.api_types import Pod
 from bireme.backends.kubernetes.objects.job_objects import JobObject
 from bireme.errors import BadInput, NoAccess
+from tests.unit.kubernetes_client.server import find
 from tests.unit.kubernetes_client.test_access import config, headers, plugin
 
 SOURCE = RequestOrigin("https://127.0.0.1:1", "kind", "me", "GET", "/api/v1/pods")

@@ -8,9 +8,11 @@ import shutil
 import ssl
 import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -93,7 +95,9 @@ def inline(papers: Path, name: str) -> str:
 
 async def whoami(papers: Path, user: User, **cluster: Any) -> str:
     async with serving(papers) as server:
-        access = Access(ChosenContext("test", "ns", Cluster(server=server, **cluster), user), {})
+        access = Access(
+            ChosenContext("test", "ns", Cluster(server=server, **cluster), user), {}, time, Random(1)
+        )
         async with Api(access) as api:
             return str((await api.get("/version"))["name"])
 
@@ -164,7 +168,7 @@ def test_a_certificate_that_is_renewed_in_its_file_is_shown_from_then_on(
             cluster = Cluster(
                 server=server, certificate_authority=str(papers / "ca.crt"), tls_server_name=NAME
             )
-            access = Access(ChosenContext("test", "ns", cluster, user), {})
+            access = Access(ChosenContext("test", "ns", cluster, user), {}, time, Random(1))
             async with Api(access) as api:
                 names = [(await api.get("/version"))["name"]]
                 for kind in ("crt", "key"):

@@ -6,7 +6,6 @@ What the user may not read is left open and said to be so; nothing of it is need
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
@@ -148,7 +147,8 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         _dns(api),
         _installed(api),
     )
-    fresh = [one for one in leases or () if one.is_fresh(time.time())]
+    now = api.access.clock.time()
+    fresh = [one for one in leases or () if one.is_fresh(now)]
     watching = [one for one in fresh if one.watches(namespace)]
     there = {one.name for one in groups.groups} if groups else set()
     neighbours = [name for group, name in _NEIGHBOURS.items() if group in there]
@@ -161,7 +161,7 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         definitions="" if not known.versions else "bireme" if known.is_ours else "kubeflow",
         # None where leases may not be read: then nobody can tell.
         operator=None if leases is None else next((one.spec.holderIdentity or "" for one in fresh), ""),
-        rivals=operators.rivals(leases or (), namespace, time.time()),
+        rivals=operators.rivals(leases or (), namespace, now),
         installed=installed,
         unserved=tuple(
             str(kind) for kind in known.versions if watching and not any(one.serves(kind) for one in watching)

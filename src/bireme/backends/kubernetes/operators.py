@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -95,7 +94,7 @@ async def find(api: Api, known: Served, kinds: Iterable[str], namespace: str) ->
     leases = await find_leases(api)
     if leases is None:
         return dict.fromkeys(kinds, Operator.UNKNOWN)
-    now = time.time()
+    now = api.access.clock.time()
     fresh = [one for one in leases if one.is_fresh(now)]
     if not fresh:
         return dict.fromkeys(kinds, Operator.ASLEEP)

@@ -325,7 +325,8 @@ class ClusterBackend:
         account = mpi_pods.named_account(self._templates(key).get(launcher.type, {})) if launcher else ""
         objects: list[dict[str, Any]] = []
         if not self.index.has_kubeflow_launcher(job.uid):
-            objects = mpi_objects.supports(job, self._files.get(key, ()), self._workers(job), account)
+            files, chance = self._files.get(key, ()), self._api.access.chance
+            objects = mpi_objects.supports(job, files, chance, self._workers(job), account)
         refused = await self._owned.keep(job, objects, account if mpi_objects.grants(job) else "")
         if refused is None:
             self._lacks.pop(key, None)

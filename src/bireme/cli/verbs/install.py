@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+
 import click
 
 from bireme.cli import cluster_options
@@ -58,7 +61,9 @@ def command(
 
     async def every() -> installing.InstallView:
         done = []
-        async with api.Api(access.find(kubeconfig=kubeconfig, context=context)) as cluster:
+        async with api.Api(
+            access.find(time, random.SystemRandom(), kubeconfig=kubeconfig, context=context)
+        ) as cluster:
             async for one in installing.install(cluster, wish):
                 done.append(one)
                 if not as_json:

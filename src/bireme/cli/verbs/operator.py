@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+
 import click
 
 from bireme.cli import cluster_options
@@ -59,4 +62,4 @@ def command(
         health=Listens(health_bind, health_port),
         metrics=Listens(metrics_bind, metrics_port),
     )
-    process.serve(access.find(kubeconfig=kubeconfig, context=context), options)
+    process.serve(access.find(time, random.SystemRandom(), kubeconfig=kubeconfig, context=context), options)

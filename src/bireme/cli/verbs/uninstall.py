@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+
 import click
 
 from bireme import errors
@@ -31,7 +34,9 @@ def command(
 
     async def every() -> list[installing.Done]:
         done = []
-        async with api.Api(access.find(kubeconfig=kubeconfig, context=context)) as cluster:
+        async with api.Api(
+            access.find(time, random.SystemRandom(), kubeconfig=kubeconfig, context=context)
+        ) as cluster:
             jobs = [] if keep_crds or yes else await installing.jobs(cluster)
             listed = render_cluster.first_names(jobs)
             if jobs and not this_terminal().stdin:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from random import SystemRandom
 from typing import Any, TypeVar
 
 from bireme import errors
@@ -108,7 +110,7 @@ def opened(where: Where, environ: Mapping[str, str]) -> Session:
         if not any(os.path.exists(os.path.expanduser(one)) for one in files):
             raise errors.BadInput("there is no such kubeconfig", where=where.kubeconfig)
         environ = {**environ, "KUBECONFIG": where.kubeconfig}
-    return Session(access.find(context=where.context or None, environ=environ))
+    return Session(access.find(time, SystemRandom(), context=where.context or None, environ=environ))
 
 
 def _close(bridge: Bridge, api: Api) -> None:

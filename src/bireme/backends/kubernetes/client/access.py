@@ -7,14 +7,15 @@ import base64
 import os
 import ssl
 import tempfile
-import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from urllib.parse import SplitResult, urlsplit
 
 from bireme.backends.kubernetes.client import kubeconfigs, login_plugins
 from bireme.backends.kubernetes.client.kubeconfigs import ChosenContext, Cluster, User
+from bireme.core.clock import Clock
 from bireme.errors import BadInput, NoAccess
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -23,15 +24,21 @@ FRESH = 10.0
 
 
 class Access:
-    """The address of an API server and the credentials for it; renews what expires."""
+    """The address of an API server and the credentials for it; renews what expires.
 
-    def __init__(self, choice: ChosenContext, environ: Mapping[str, str] | None = None) -> None:
+    It carries the clock and the source of chance for everything that speaks to that server.
+    """
+
+    def __init__(
+        self, choice: ChosenContext, environ: Mapping[str, str], clock: Clock, chance: Random
+    ) -> None:
+        self.clock, self.chance = clock, chance
         self.server = choice.cluster.server
         self.namespace = choice.namespace
         self.context = choice.context
         self.user = choice.user_name
         self.tls_server_name = choice.cluster.tls_server_name
-        self._environ = dict(os.environ if environ is None else environ)
+        self._environ = dict(environ)
         self.proxy = _proxy(choice.cluster, self._environ)
         self._cluster = choice.cluster
         self._user = choice.user
@@ -53,14 +60,23 @@ class Access:
         """
         if not self.server.startswith("https:"):
             return None
-        now = time.monotonic()
-        if self._ssl is None or now - self._ssl_checked > FRESH:
-            # Certificates in files are renewed by others while we run.
-            self._ssl_checked = now
-            made_of = (self._credential, *map(_stamp, self._files()))
-            if made_of != self._ssl_of or self._ssl is None:
-                self._ssl = _renewed(self._ssl, self._cluster, self._user, self._credential)
-                self._ssl_of = made_of
+        now = self.clock.monotonic()
+        if self._ssl is not None and now - self._ssl_checked <= FRESH:
+            return self._ssl
+        # Certificates in files are renewed by others while we run.
+        self._ssl_checked = now
+        user = self._user
+        files = (self._cluster.certificate_authority, user.client_certificate, user.client_key)
+        made_of = (self._credential, *map(_stamp, files))
+        if made_of != self._ssl_of or self._ssl is None:
+            try:
+                self._ssl = _context(self._cluster, user, self._credential)
+            except NoAccess:
+                # A certificate that is being replaced does not fit its key for a moment, and the old one
+                # is still valid.
+                if self._ssl is None:
+                    raise
+            self._ssl_of = made_of
         return self._ssl
 
     async def headers(self) -> dict[str, str]:
@@ -97,42 +113,35 @@ class Access:
     async def _bearer(self) -> str:
         user = self._user
         if user.token_file:
-            return self._file_token()
+            now = self.clock.monotonic()
+            if not self._token_read or now - self._token_read > FRESH:
+                try:
+                    self._token = Path(user.token_file).read_text().strip()
+                except (OSError, ValueError) as error:  # ValueError: it is no text, or its path is none
+                    reason = error.strerror if isinstance(error, OSError) else error
+                    raise NoAccess(f"the token cannot be read: {reason}", where=user.token_file) from error
+                self._token_read = now
+            return self._token
         if user.token:
             return user.token
-        if user.plugin is not None:
-            async with self._lock():
-                if self._credential is None or _ends_soon(self._credential):
-                    self._credential = await login_plugins.login(user.plugin, self._cluster, self._environ)
-                    self._ssl_checked = 0.0
-            return self._credential.token
-        return user.auth_provider.config.get("id-token", "") if user.auth_provider else ""
-
-    def _file_token(self) -> str:
-        now = time.monotonic()
-        if not self._token_read or now - self._token_read > FRESH:
-            file = self._user.token_file
-            try:
-                self._token = Path(file).read_text().strip()
-            except (OSError, ValueError) as error:  # ValueError: it is no text, or its path is none
-                reason = error.strerror if isinstance(error, OSError) else error
-                raise NoAccess(f"the token cannot be read: {reason}", where=file) from error
-            self._token_read = now
-        return self._token
-
-    def _lock(self) -> asyncio.Lock:
-        """Lets one plugin run at a time; a lock belongs to one event loop, and we may see several."""
+        if user.plugin is None:
+            return user.auth_provider.config.get("id-token", "") if user.auth_provider else ""
+        # One plugin runs at a time. A lock belongs to one event loop, and we may see several.
         loop = asyncio.get_running_loop()
         if self._turn is None or self._turn[0] is not loop:
             self._turn = (loop, asyncio.Lock())
-        return self._turn[1]
-
-    def _files(self) -> tuple[str, ...]:
-        user = self._user
-        return (self._cluster.certificate_authority, user.client_certificate, user.client_key)
+        async with self._turn[1]:
+            expires = self._credential.expires if self._credential is not None else None
+            ends_soon = expires is not None and expires - self.clock.time() < FRESH
+            if self._credential is None or ends_soon:
+                self._credential = await login_plugins.login(user.plugin, self._cluster, self._environ)
+                self._ssl_checked = 0.0
+            return self._credential.token
 
 
 def find(
+    clock: Clock,
+    chance: Random,
     *,
     kubeconfig: str | None = None,
     context: str | None = None,
@@ -146,11 +155,11 @@ def find(
     if kubeconfig and not merged.files:
         raise BadInput("there is no such kubeconfig", where=kubeconfig)
     if merged.contexts:
-        return Access(kubeconfigs.choose(merged, context or ""), environ)
+        return Access(kubeconfigs.choose(merged, context or ""), environ, clock, chance)
     account = Path(service_account)
     chosen = kubeconfig or context
     if not chosen and environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").is_file():
-        return Access(_in_cluster(account, environ), environ)
+        return Access(_in_cluster(account, environ), environ, clock, chance)
     looked = ", ".join(map(str, files))
     raise NoAccess(
         f"no cluster is configured: no context in {looked}, and this is not a pod with a service account",
@@ -205,27 +214,11 @@ def _parted(url: str, field: str) -> SplitResult:
         raise BadInput(f"{field} {url!r} is not an address: {error}") from error
 
 
-def _ends_soon(credential: login_plugins.Credential) -> bool:
-    return credential.expires is not None and credential.expires - time.time() < FRESH
-
-
 def _stamp(file: str) -> object:
     try:
         return os.stat(file).st_mtime_ns if file else None
     except (OSError, ValueError):
         return None
-
-
-def _renewed(
-    old: ssl.SSLContext | None, cluster: Cluster, user: User, credential: login_plugins.Credential | None
-) -> ssl.SSLContext:
-    try:
-        return _context(cluster, user, credential)
-    except NoAccess:
-        # A certificate that is being replaced does not fit its key for a moment, and the old one still holds.
-        if old is None:
-            raise
-        return old
 
 
 def _context(cluster: Cluster, user: User, credential: login_plugins.Credential | None) -> ssl.SSLContext:
@@ -240,20 +233,16 @@ def _context(cluster: Cluster, user: User, credential: login_plugins.Credential 
         if cluster.insecure_skip_tls_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        _show(context, user, credential)
+        # Our own certificate, if we have one.
+        if credential is not None and credential.client_certificate_data:
+            _load(context, credential.client_certificate_data, credential.client_key_data)
+        elif user.client_certificate_data or user.client_certificate:
+            certificate = _decoded(user.client_certificate_data) or Path(user.client_certificate).read_text()
+            in_file = Path(user.client_key).read_text() if user.client_key else ""
+            _load(context, certificate, _decoded(user.client_key_data) or in_file)
     except (OSError, ValueError) as error:
         raise NoAccess(f"the certificates for {cluster.server} cannot be used: {error}") from error
     return context
-
-
-def _show(context: ssl.SSLContext, user: User, credential: login_plugins.Credential | None) -> None:
-    """Adds our own certificate, if we have one."""
-    if credential is not None and credential.client_certificate_data:
-        _load(context, credential.client_certificate_data, credential.client_key_data)
-    elif user.client_certificate_data or user.client_certificate:
-        certificate = _decoded(user.client_certificate_data) or Path(user.client_certificate).read_text()
-        key = _decoded(user.client_key_data) or (Path(user.client_key).read_text() if user.client_key else "")
-        _load(context, certificate, key)
 
 
 def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:

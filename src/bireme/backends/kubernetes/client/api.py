@@ -136,7 +136,12 @@ class Api:
         An object of the same name with another uid is left alone, and counts as gone. Where the answer is not
         the object but only says that it is gone, a caller that asked for a type gets None too.
         """
-        options = _deletion(Expected(uid), grace, propagation)
+        meant = {"uid": Expected(uid).uid}  # An empty uid is an error there, and would mean any object here.
+        options: Tree = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": meant}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if propagation:
+            options["propagationPolicy"] = propagation
         try:
             answer = await self._call(Request("DELETE", path, query, _encoded(options)), msgspec.Raw)
         except ApiError as error:
@@ -222,21 +227,12 @@ class Api:
         return decoded(body, type, self._wire.source(request))
 
 
-class _Kind(msgspec.Struct):
+class _Kind(Struct):
     kind: str = ""
 
 
 def _encoded(body: object) -> bytes:
     return body if isinstance(body, bytes) else msgspec.json.encode(body)
-
-
-def _deletion(meant: Expected, grace: int | None, propagation: str) -> Tree:
-    options: Tree = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": meant.uid}}
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
-    if propagation:
-        options["propagationPolicy"] = propagation
-    return options
 
 
 class Expected(Struct, frozen=True):

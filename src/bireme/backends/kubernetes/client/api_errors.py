@@ -24,7 +24,7 @@ LONGEST_RETRY = 600
 
 
 class RequestOrigin(Struct, frozen=True):
-    """Who asked what of whom."""
+    """Which user asked what of which server."""
 
     server: str = ""
     context: str = ""
@@ -83,21 +83,20 @@ def refusal(status: int, body: bytes, source: RequestOrigin, retry_after: str = 
         said = _STATUS.decode(body)
     except DAMAGED:
         said = ApiStatus(message=" ".join(body[:200].decode(errors="replace").split()))
+    told = (said.details or {}).get("retryAfterSeconds")
+    wait: float | None = None
+    if retry_after.isdecimal():
+        wait = min(float(retry_after), LONGEST_RETRY)
+    elif isinstance(told, int) and told > 0:
+        wait = float(min(told, LONGEST_RETRY))
     return ApiError(
         status,
         said.reason or _REASONS.get(status, "Unknown"),
         said.message or "the server gave no reason",
         said.details,
         source=source,
-        retry_after=_seconds(retry_after, said),
+        retry_after=wait,
     )
-
-
-def _seconds(header: str, said: ApiStatus) -> float | None:
-    if header.isdecimal():
-        return min(float(header), LONGEST_RETRY)
-    told = (said.details or {}).get("retryAfterSeconds")
-    return float(min(told, LONGEST_RETRY)) if isinstance(told, int) and told > 0 else None
 
 
 _STATUS = msgspec.json.Decoder(ApiStatus)

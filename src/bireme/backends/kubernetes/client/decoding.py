@@ -126,21 +126,16 @@ def _fitting(item: Raw, type: type[T]) -> list[T]:
             raise msgspec.ValidationError(f"it has more than {MOST_LEVELS} levels")
         return [_decoders(type).one.decode(item)]
     except DAMAGED as error:
-        head = _head(item)
+        try:
+            head = _decoders(_Head).one.decode(item).metadata
+        except DAMAGED:
+            head = _HeadMeta()
         log.warning(
             "An object is left out, because it cannot be read: %s.",
             error,
             extra={"namespace": head.namespace, "name_": head.name},
         )
         return []
-
-
-def _head(item: Raw) -> _HeadMeta:
-    """What an object is called, as far as that can be read."""
-    try:
-        return _decoders(_Head).one.decode(item).metadata  # type: ignore[no-any-return]
-    except DAMAGED:
-        return _HeadMeta()
 
 
 def shallow(body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Explains an error of the API server to the user, and says who has to act."""
+"""Explains an error of the API server to the user, with the next step."""
 
 from __future__ import annotations
 
@@ -19,16 +19,31 @@ def explained(error: Exception) -> BiremeError:
     if not isinstance(error, ApiError):
         return OurBug(f"{type(error).__name__}: {error}")
     about = target(error.source.path)
-    made = _answered(error, about) if error.status else _unanswered(error)
+    made = _explained(error, about)
     made.__cause__ = error
     return made
 
 
-def _answered(error: ApiError, about: Target) -> BiremeError:
+def _explained(error: ApiError, about: Target) -> BiremeError:
     match error.status:
+        case 0 if error.reason == UNTRUSTED:
+            return Unreachable(
+                f"{_server(error)} and we do not trust each other's certificates: {error.message}",
+                hint="correct certificate-authority, tls-server-name or the client certificate "
+                "in the kubeconfig",
+            )
+        case 0 if error.reason == UNREADABLE:
+            return Unreachable(
+                f"{_server(error)} does not answer as an API server does: {error.message}",
+                hint="check `server` and `proxy-url` in the kubeconfig",
+            )
+        case 0:
+            hint = f"is the cluster up? look with: kubectl version{_context(error)}"
+            return Unreachable(f"{_server(error)} does not answer: {error.message}", hint=hint)
         case 401:
+            user = f"user {error.source.user}" if error.source.user else "this user"
             return NoAccess(
-                f"{_server(error)} does not accept the credentials of {_who(error)}",
+                f"{_server(error)} does not accept the credentials of {user}",
                 hint=f"log in again, then look: kubectl auth whoami{_context(error)}",
             )
         case 403:
@@ -36,38 +51,16 @@ def _answered(error: ApiError, about: Target) -> BiremeError:
         case 404:
             return _missing(error, about)
         case 400 | 422:
-            return BadManifest(_complaints(error), where=_object(about))
-        case 409 if error.reason == "AlreadyExists":
-            return BadInput(
-                f"{_object(about)}: {error.message}", hint="choose another name, or delete it first"
-            )
-        case 409 if error.source.method == "POST":
-            return Unreachable(f"{_object(about)} cannot be created now: {error.message}", hint="try again")
+            return BadManifest(_complaints(error), where=about.shown)
+        case 409 if error.name_is_taken:
+            return BadInput(f"{about.shown}: {error.message}", hint="choose another name, or delete it first")
         case 409:
-            return Unreachable(
-                f"{_object(about)} was changed by someone else: {error.message}", hint="try again"
-            )
+            creates = error.source.method == "POST"
+            what = "cannot be created now" if creates else "was changed by someone else"
+            return Unreachable(f"{about.shown} {what}: {error.message}", hint="try again")
         case _:
-            return Unreachable(
-                f"{_server(error)} answers {error.status}: {error.message}", hint="try again in a moment"
-            )
-
-
-def _unanswered(error: ApiError) -> BiremeError:
-    if error.reason == UNTRUSTED:
-        return Unreachable(
-            f"{_server(error)} and we do not trust each other's certificates: {error.message}",
-            hint="correct certificate-authority, tls-server-name or the client certificate in the kubeconfig",
-        )
-    if error.reason == UNREADABLE:
-        return Unreachable(
-            f"{_server(error)} does not answer as an API server does: {error.message}",
-            hint="check `server` and `proxy-url` in the kubeconfig",
-        )
-    return Unreachable(
-        f"{_server(error)} does not answer: {error.message}",
-        hint=f"is the cluster up? look with: kubectl version{_context(error)}",
-    )
+            what = f"{_server(error)} answers {error.status}: {error.message}"
+            return Unreachable(what, hint="try again in a moment")
 
 
 def _forbidden(error: ApiError, about: Target) -> BiremeError:
@@ -121,17 +114,9 @@ def _server(error: ApiError) -> str:
     return f"the API server {source.server} (context {source.context})" if source.server else "the API server"
 
 
-def _who(error: ApiError) -> str:
-    return f"user {error.source.user}" if error.source.user else "this user"
-
-
 def _context(error: ApiError) -> str:
     name = error.source.context
     return f" --context {name}" if name and name != "in-cluster" else ""
-
-
-def _object(about: Target) -> str:
-    return f"{about.kind}/{about.name}" if about.name else about.kind
 
 
 _CANNOT = re.compile(r'User "([^"]+)" cannot (\w+) resource "([^"]+)"')

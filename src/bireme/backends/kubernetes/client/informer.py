@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -104,9 +103,24 @@ class Cache(Generic[T]):
                     failures = 0
                     continue
             except (ApiError, BiremeError) as error:  # the latter of a login that failed
-                self._failed(error, failures)
+                if isinstance(error, ApiError) and error.status == 410:
+                    # The server no longer knows what happened since our version: list anew.
+                    self._version = ""
+                else:
+                    self.trouble = error
+                    self._news.set()
+                    if failures in (0, 5) or failures % 100 == 0:
+                        log.warning(
+                            "Watching fails and is tried again: %s", error, extra={"path": self._path}
+                        )
             failures += 1
-            await asyncio.sleep(self._wait(failures))
+            if self.trouble is not None and _refused(self.trouble):
+                # Soon at first: a kind that is just being installed is served within a second.
+                wait = min(REFUSED_WAIT, 0.25 * 2.0 ** min(failures, 20))
+            else:
+                wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures, 20))
+                wait *= 0.5 + self._api.access.chance.random() / 2
+            await asyncio.sleep(wait)
 
     async def synced(self) -> None:
         """Waits until the objects have been listed once.
@@ -157,7 +171,7 @@ class Cache(Generic[T]):
             self._type,
             resourceVersion=self._version,
             allowWatchBookmarks="true",
-            timeoutSeconds=str(int(WATCH_SECONDS * (1 + random.random()))),
+            timeoutSeconds=str(int(WATCH_SECONDS * (1 + self._api.access.chance.random()))),
             **self._selectors,
         )
         async for event in events:
@@ -218,22 +232,6 @@ class Cache(Generic[T]):
         self.trouble = None
         self._news.set()
 
-    def _failed(self, error: ApiError | BiremeError, failures: int) -> None:
-        if isinstance(error, ApiError) and error.status == 410:
-            # The server no longer knows what happened since our version. A new list tells what is true now.
-            self._version = ""
-            return
-        self.trouble = error
-        self._news.set()
-        if failures in (0, 5) or failures % 100 == 0:
-            log.warning("Watching fails and is tried again: %s", error, extra={"path": self._path})
-
-    def _wait(self, failures: int) -> float:
-        if self.trouble is not None and _refused(self.trouble):
-            # Soon at first: a kind that is just being installed is served within a second.
-            return min(REFUSED_WAIT, 0.25 * 2.0 ** min(failures, 20))
-        return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures, 20)) * (0.5 + random.random() / 2)
-
 
 def _refused(trouble: ApiError | BiremeError) -> bool:
     return isinstance(trouble, BiremeError) or trouble.status in REFUSED
@@ -261,7 +259,8 @@ class Scoped(Generic[T]):
         labels: str = "",
     ) -> None:
         self._caches = {
-            one: Cache(api, path(*resource, one), type, changed, labels=labels) for one in namespaces or ("",)
+            namespace: Cache(api, path(*resource, namespace), type, changed, labels=labels)
+            for namespace in namespaces or ("",)
         }
 
     def get(self, namespace: str, name: str) -> T | None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from bireme.errors import BadInput, NoAccess
 from bireme.model.decode_errors import DAMAGED
@@ -167,25 +168,26 @@ class _File(Struct, rename="kebab"):
 
 def _parsed(file: Path) -> _File:
     try:
-        tree = _tree(_content(file))
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+        tree = _tree(content)
         config = msgspec.convert({} if tree is None else tree, _File, strict=False)
     except OSError as error:
         raise NoAccess(f"the kubeconfig cannot be read: {error.strerror}", where=str(file)) from error
     except (yaml.YAMLError, ValueError, *DAMAGED) as error:
-        # ValueError: dates that are none, escapes that are no character.
+        # ValueError: a file that is too large, dates that are none, escapes that are no character.
         raise BadInput(f"this is not a kubeconfig: {error}", where=str(file)) from error
     folder = file.absolute().parent
-    config.clusters = [_NamedCluster(one.name, _cluster_in(folder, one.cluster)) for one in config.clusters]
-    config.users = [_NamedUser(one.name, _user_in(folder, one.user)) for one in config.users]
+    for named in config.clusters:
+        cluster = named.cluster
+        authority = _absolute(folder, cluster.certificate_authority)
+        server = cluster.server.rstrip("/")
+        named.cluster = replace(cluster, server=server, certificate_authority=authority)
+    for entry in config.users:
+        entry.user = _user_in(folder, entry.user)
     return config
-
-
-def _content(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        content = stream.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
-    return content
 
 
 def _tree(content: bytes) -> Any:  # YAML of any shape
@@ -202,19 +204,11 @@ def _tree(content: bytes) -> Any:  # YAML of any shape
     return _without_nulls(yaml.load(content, loader), iter(range(MOST_NODES)), MOST_LEVELS)
 
 
-def _cluster_in(folder: Path, cluster: Cluster) -> Cluster:
-    return msgspec.structs.replace(
-        cluster,
-        server=cluster.server.rstrip("/"),
-        certificate_authority=_absolute(folder, cluster.certificate_authority),
-    )
-
-
 def _user_in(folder: Path, user: User) -> User:
     plugin = user.plugin
     if plugin is not None and "/" in plugin.command:
-        plugin = msgspec.structs.replace(plugin, command=_absolute(folder, plugin.command))
-    return msgspec.structs.replace(
+        plugin = replace(plugin, command=_absolute(folder, plugin.command))
+    return replace(
         user,
         client_certificate=_absolute(folder, user.client_certificate),
         client_key=_absolute(folder, user.client_key),

@@ -57,39 +57,28 @@ async def login(plugin: Plugin, cluster: Cluster, environ: Mapping[str, str]) ->
             f"the login plugin {plugin.command} wants to ask you something, and there is no terminal",
             hint="run the command in a terminal first, or use other credentials here",
         )
-    given = _environment(plugin, cluster, environ, interactive)
-    output = await _output(plugin, given, interactive)
-    return credential(plugin, output)
+    spec: dict[str, Any] = {"interactive": interactive}  # JSON
+    if plugin.provide_cluster_info:
+        told = {
+            "server": cluster.server,
+            "tls-server-name": cluster.tls_server_name,
+            "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+            "certificate-authority-data": cluster.certificate_authority_data,
+            "proxy-url": cluster.proxy_url,
+        }
+        spec["cluster"] = {key: value for key, value in told.items() if value}
+    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    given = {
+        **environ,
+        **{variable.name: variable.value for variable in plugin.env},
+        "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
+    }
+    return credential(plugin, await _output(plugin, given, interactive))
 
 
 class _ExecCredential(Struct):
     kind: str = ""
     status: Credential = Credential()
-
-
-def _environment(
-    plugin: Plugin, cluster: Cluster, environ: Mapping[str, str], interactive: bool
-) -> dict[str, str]:
-    spec: dict[str, Any] = {"interactive": interactive}  # JSON
-    if plugin.provide_cluster_info:
-        spec["cluster"] = _told(cluster)
-    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
-    return {
-        **environ,
-        **{each.name: each.value for each in plugin.env},
-        "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
-    }
-
-
-def _told(cluster: Cluster) -> dict[str, object]:
-    told = {
-        "server": cluster.server,
-        "tls-server-name": cluster.tls_server_name,
-        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
-        "certificate-authority-data": cluster.certificate_authority_data,
-        "proxy-url": cluster.proxy_url,
-    }
-    return {key: value for key, value in told.items() if value}
 
 
 async def _output(plugin: Plugin, environ: Mapping[str, str], interactive: bool) -> bytes:

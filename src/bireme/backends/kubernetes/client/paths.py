@@ -39,6 +39,11 @@ class Target(Struct, frozen=True):
         group = self.api_version.rpartition("/")[0]
         return f"{plural}.{group}" if group else plural
 
+    @property
+    def shown(self) -> str:
+        """The object as `kubectl` names it (`pods/mnist-worker-0`), or its resource where there is none."""
+        return f"{self.kind}/{self.name}" if self.name else self.kind
+
 
 def target(url_path: str) -> Target:
     """Reads a path back; one that is not of a resource, such as `/version`, is its own resource."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import socket
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from random import Random
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -51,6 +51,11 @@ IDLE_SECONDS = 60.0
 FIRST_WAIT = 0.1
 LONGEST_WAIT = 5.0
 TRANSIENT = frozenset({500, 502, 503, 504})
+_NOT_CONNECTED = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientProxyConnectionError,
+)
 
 
 class Request(Struct, frozen=True):
@@ -134,7 +139,7 @@ class Wire:
                 if error.status == 401 and not renewed and self.access.renew():
                     renewed = True
                     continue
-                wait = _wait(error, request, tries)
+                wait = _wait(error, request, tries, self.access.chance)
                 patience = self.patience if self._answered else min(FIRST_PATIENCE, self.patience)
                 if wait is None or clock() - began + wait > patience:
                     raise
@@ -170,8 +175,15 @@ class Wire:
         try:
             yield
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError) as error:
+            reason = DISCONNECTED
+            if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+                reason = UNTRUSTED
+            elif isinstance(error, _NOT_CONNECTED):
+                reason = UNREACHABLE
+            elif isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL):
+                reason = UNREADABLE
             text = str(error) or type(error).__name__
-            raise ApiError(0, _reason(error), text, source=self.source(request)) from error
+            raise ApiError(0, reason, text, source=self.source(request)) from error
 
     async def _once(self, request: Request) -> aiohttp.ClientResponse:
         self.sent[request.name] += 1
@@ -214,7 +226,7 @@ class Wire:
         return self._session
 
 
-def _wait(error: ApiError, request: Request, tries: int) -> float | None:
+def _wait(error: ApiError, request: Request, tries: int, chance: Random) -> float | None:
     """Seconds until the request is sent again, or None if that would not help or could do harm."""
     harmless = request.repeatable or error.status == 429 or error.reason == UNREACHABLE
     transient = (
@@ -222,24 +234,11 @@ def _wait(error: ApiError, request: Request, tries: int) -> float | None:
     )
     if not (harmless and transient):
         return None
-    # Spread out, or everyone who was refused together comes back together.
-    spread = 0.5 + random.random() / 2
+    # Spread out, or all clients that were refused together come back together.
+    spread = 0.5 + chance.random() / 2
     if error.retry_after is not None:
         return error.retry_after * (0.5 + spread)
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(tries, 10)) * spread
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return UNTRUSTED
-    if isinstance(
-        error,
-        aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientProxyConnectionError,
-    ):
-        return UNREACHABLE
-    if isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL):
-        return UNREADABLE
-    return DISCONNECTED
 
 
 def _lively_socket(address: Any) -> socket.socket:  # a tuple whose shape depends on the family

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 
 from msgspec import Struct
 
@@ -29,19 +29,23 @@ _ORDER = int(
 
 
 def supports(
-    job: Job, files: Iterable[SharedFile], workers: Iterable[str] = (), account: str = ""
+    job: Job,
+    files: Iterable[SharedFile],
+    chance: Random,
+    workers: Iterable[str] = (),
+    account: str = "",
 ) -> list[Object]:
     """The objects that must be there before the pods, in this order; none for the other kinds.
 
     `workers` are the pods of the job's own in which its launcher may start commands. `account` is the
     ServiceAccount that the launcher's template names (`mpi_pods.named_account`): it is the user's, so it is
-    given the rights but never made. Keys are random: a Secret that exists stays as it is.
+    given the rights but never made. Keys are drawn from `chance`: a Secret that exists stays as it is.
     """
     remote = kinds.of(job).remote_start(job)
     if remote is None:
         return []
     if not remote.agent:
-        return [ssh_secret(job, _keys(job.uid, job.name)), _config(job, remote, files)]
+        return [ssh_secret(job, _keys(job.uid, job.name, chance)), _config(job, remote, files)]
     name = mpi_pods.launcher_name(job)
     own = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(job, name)}
     binding = {
@@ -111,8 +115,8 @@ exec python3 -S -E {mpi_pods.FOLDER}/{mpi_pods.PROGRAMS[0]} {container} "$@"
 
 # A process makes the keys of a job once, however often it looks whether they are there.
 @functools.lru_cache(maxsize=1024)
-def _keys(uid: str, name: str) -> KeyPair:
-    return key_pair(os.urandom(ENTROPY), name)
+def _keys(uid: str, name: str, chance: Random) -> KeyPair:
+    return key_pair(chance.randbytes(ENTROPY), name)
 
 
 def _config(job: Job, remote: RemoteStart, files: Iterable[SharedFile]) -> Object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -323,7 +322,7 @@ async def _send_map(api: Api, namespace: str, one: Object, token: str) -> Object
             continue  # it went a moment ago
         if code_maps.is_same_map(found, body):
             return body
-        name = f"{meta['name']}-{secrets.token_hex(4)}"
+        name = f"{meta['name']}-{api.access.chance.randbytes(4).hex()}"
         body = {**body, "metadata": {**body["metadata"], "name": name}}
     raise ApiError(
         409, "AlreadyExists", f"the ConfigMap {meta['name']} cannot be created: others are in its place"
