@@ -2,7 +2,7 @@
 
 `bireme run` forks the guard, the guard forks the runner, and the guard's own death changes nothing: what is
 left dead is found by the next command. The runner is forked without exec, which saves the start of another
-interpreter; the lock of the run travels with it, so that there is no instant at which nobody holds the run.
+interpreter; the lock of the run travels with it, so that at no instant the run is without a holder.
 """
 
 from __future__ import annotations
@@ -39,7 +39,15 @@ _WINDOW = 60.0
 def start(run: RunDirectory, lock: FileLock, *, stdin: bool = False) -> None:
     """Start the guard and the runner of a run that this process holds; `stdin` passes on what it reads."""
     if threading.active_count() > 1 or processes.MARK in os.environ:
-        _start_anew(run, lock)
+        # In an interpreter of its own: a fork of a threaded program may hang in its locks. And a fork of a
+        # rank would carry the mark of the rank's run, by which everything that a rank left is found and
+        # killed: this job is not part of that one.
+        # Not from the working folder: a file of the user's may have the name of a module that we import.
+        words = [sys.executable, "-P", "-m", "bireme.runner.guard"]
+        words += [str(run.home), run.id.name, str(run.id.number), str(lock.fd)]
+        environ = processes.without_marks(os.environ)
+        subprocess.run(words, pass_fds=[lock.fd], start_new_session=True, env=environ, check=False)
+        lock.close()
         return
     sys.stdout.flush()
     sys.stderr.flush()
@@ -67,39 +75,16 @@ def become(run: RunDirectory, lock: FileLock, stdin: int | None) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """What `python -m bireme.runner.guard HOME NAME NUMBER LOCK` does."""
+    """Run `python -m bireme.runner.guard HOME NAME NUMBER LOCK`."""
     home, name, number, descriptor = arguments
     run = RunDirectory(Path(home), RunId(name, int(number)))
     os.set_inheritable(int(descriptor), False)
     if os.fork():
-        # The guard is nobody's child from here on, so that it does not end with a rank that started it.
+        # An orphan from here on, so that the guard does not end with a rank that started it.
         os._exit(0)
     cgroups.leave()
     _detach(run)
     _guard(run, FileLock(int(descriptor)), None)
-
-
-def _start_anew(run: RunDirectory, lock: FileLock) -> None:
-    """Start the guard in an interpreter of its own.
-
-    A fork of a threaded program may hang in its locks. And a fork of a rank would carry the mark of the
-    rank's run, by which everything that a rank left is found and killed: this job is not part of that one.
-    """
-    # Not from the working folder: a file of the user's may have the name of a module that we import.
-    words = [
-        sys.executable,
-        "-P",
-        "-m",
-        "bireme.runner.guard",
-        str(run.home),
-        run.id.name,
-        str(run.id.number),
-    ]
-    environ = processes.without_marks(os.environ)
-    subprocess.run(
-        [*words, str(lock.fd)], pass_fds=[lock.fd], start_new_session=True, env=environ, check=False
-    )
-    lock.close()
 
 
 def _guard(run: RunDirectory, lock: FileLock | None, stdin: Input | None) -> None:

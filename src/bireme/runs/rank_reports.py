@@ -1,4 +1,4 @@
-"""What the ranks of a run wrote down about themselves when they ended: whether they asked, their error."""
+"""Reads what the ranks of a run wrote down when they ended: whether they read their rank, their error."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class LocalBackend:
             self._telling.add(replica_journal.left_behind(life), life.began) for life in self._left.values()
         ]
         return left + [
-            self._telling.add(one.replica(), self._began[one.placed.uid]) for one in self._runs.values()
+            self._telling.add(run.replica(), self._began[run.placed.uid]) for run in self._runs.values()
         ]
 
     def pids(self) -> dict[str, dict[str, int]]:
@@ -130,7 +130,14 @@ class LocalBackend:
                 case Admit():
                     self._admit(action)
                 case Release():
-                    self._release()
+                    try:
+                        self._ledger.release(self._run)
+                    except PASSING as error:
+                        # The admission is still there, so the core asks for this again.
+                        self.room.lack(error)
+                        continue
+                    self._admission, self._grant = None, None
+                    self._changed()
                 case Start():
                     self._start(job, action)
                 case Stop(replica, uid, grace):
@@ -169,8 +176,8 @@ class LocalBackend:
         self._refusal = None
         if isinstance(answer, Grant):
             book = {
-                name: Address(LOOPBACK, dict(answer.ports.get(name, {})))
-                for name in (one.replica for one in action.demands)
+                demand.replica: Address(LOOPBACK, dict(answer.ports.get(demand.replica, {})))
+                for demand in action.demands
             }
             self._grant = answer
             self._admission = Granted(action.attempt, frozenset(book), Addresses(book))
@@ -178,15 +185,6 @@ class LocalBackend:
             self._admission = Waiting(action.attempt, answer.reason)
         if self._admission != before:
             self._changed()
-
-    def _release(self) -> None:
-        try:
-            self._ledger.release(self._run)
-        except PASSING as error:
-            self.room.lack(error)  # the admission is still there, so the core asks for this again
-            return
-        self._admission, self._grant = None, None
-        self._changed()
 
     def _start(self, job: Job, action: Start) -> None:
         if action.replica in self._runs or any(
@@ -197,27 +195,22 @@ class LocalBackend:
         began = Began(uid, action.replica, action.role, action.index, action.attempt, self._clock.time())
         if not self.journal.precede(began):
             return  # it is still missing at the next look, and started then
-        placed = Allocation(action, uid, self._devices(job, action))
-        run = ReplicaRun(placed, self._site, self._processes, self.journal, self._changed, self._clock)
-        self._runs[action.replica] = run
-        self._began[uid] = began.at
-        self._tasks.create_task(run.live())
-
-    def _devices(self, job: Job, action: Start) -> tuple[str, ...] | None:
-        """The GPUs that a replica sees: its own, or under torchrun's rules all of the job's.
-
-        A script for torchrun picks its device by its local rank, so each rank has to see every rank's.
-        """
+        # A replica sees its own GPUs, or under torchrun's rules all of the job's: a script for torchrun picks
+        # its device by its local rank, so each rank has to see every rank's.
         granted = self._grant.devices if self._grant else {}
         replicas = sorted(granted) if job.torchrun_environment else [action.replica]
-        ids = [
+        devices = [
             id
             for replica in replicas
             for name, held in granted.get(replica, {}).items()
             if name.endswith(GPU_SUFFIXES)
             for id in held
         ]
-        return tuple(dict.fromkeys(ids)) or None
+        placed = Allocation(action, uid, tuple(dict.fromkeys(devices)) or None)
+        run = ReplicaRun(placed, self._site, self._processes, self.journal, self._changed, self._clock)
+        self._runs[action.replica] = run
+        self._began[uid] = began.at
+        self._tasks.create_task(run.live())
 
     def _stop(self, replica: str, uid: str, grace: float | None) -> None:
         if self._left.pop(uid, None) is not None:

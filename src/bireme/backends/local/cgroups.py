@@ -134,9 +134,20 @@ class Cgroups:
         """The groups of this process, if groups can be made below them."""
         if not _ROOT.is_dir():
             return None
-        own = _own_groups()
+        own = {name: path for controllers, path in _own_lines() for name in controllers.split(",")}
         if (_ROOT / "cgroup.controllers").exists():
-            return cls._unified_base(_ROOT / own.get("", "").lstrip("/"))
+            group = _ROOT / own.get("", "").lstrip("/")
+            base = group / _FOLDER
+            try:
+                base.mkdir(exist_ok=True)
+                # A group with processes cannot hand controllers down, so this works for a delegated
+                # subtree or a root group and is refused elsewhere.
+                (group / "cgroup.subtree_control").write_text("+memory +cpu")
+                (base / "cgroup.subtree_control").write_text("+memory +cpu")
+            except OSError:
+                return None
+            _write(base / "cpu.weight", str(min(_USUAL_WEIGHT * _cores(), _MOST_WEIGHT)))
+            return cls({"memory": base, "cpu": base}, unified=True)
         bases: dict[str, Path] = {}
         for controller in _V1:
             base = _ROOT / controller / own.get(controller, "").lstrip("/") / _FOLDER
@@ -173,20 +184,6 @@ class Cgroups:
             for name in sorted(names)
         ]
 
-    @classmethod
-    def _unified_base(cls, own: Path) -> Cgroups | None:
-        base = own / _FOLDER
-        try:
-            base.mkdir(exist_ok=True)
-            # A group with processes cannot hand controllers down, so this works for a delegated
-            # subtree or a root group and is refused elsewhere.
-            (own / "cgroup.subtree_control").write_text("+memory +cpu")
-            (base / "cgroup.subtree_control").write_text("+memory +cpu")
-        except OSError:
-            return None
-        _write(base / "cpu.weight", str(min(_USUAL_WEIGHT * _cores(), _MOST_WEIGHT)))
-        return cls({"memory": base, "cpu": base}, unified=True)
-
 
 def leave() -> None:
     """Move this process out of the groups of a replica, if it is in some, to those of its runner."""
@@ -203,10 +200,6 @@ def _cores() -> int:
 
 def _flat(path: tuple[str, ...]) -> str:
     return "--".join(part.replace("/", "_") for part in path)
-
-
-def _own_groups() -> dict[str, str]:
-    return {one: path for controllers, path in _own_lines() for one in controllers.split(",")}
 
 
 def _own_lines() -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -199,7 +199,17 @@ class Spawned:
 
 def spawn(program: Program, output: Output) -> Spawned:
     """Start a program as a child that dies with this process."""
-    unmounted = _Unmounted()
+    unmounted, parent = _Unmounted(), os.getpid()
+
+    def prepare() -> None:
+        linux.die_with_parent(parent)
+        linux.join_cgroups(program.cgroups)
+        # A program that lacks its data must not run: it would train on nothing, or write to the wrong disk.
+        failed = linux.mount_privately(program.mounts)
+        if failed:
+            unmounted.tell(failed)
+            raise OSError("not mounted")
+
     try:
         popen = subprocess.Popen(
             program.argv,
@@ -209,7 +219,7 @@ def spawn(program: Program, output: Output) -> Spawned:
             stdout=output.stdout,
             stderr=output.stderr,
             start_new_session=True,
-            preexec_fn=_preparation(program, unmounted),
+            preexec_fn=prepare,
         )
     except FileNotFoundError as error:
         missing = error.filename or program.argv[0]
@@ -272,21 +282,6 @@ class _Unmounted:
     def close(self) -> None:
         os.close(self._ours)
         os.close(self._theirs)
-
-
-def _preparation(program: Program, unmounted: _Unmounted) -> Callable[[], None]:
-    parent = os.getpid()
-
-    def prepare() -> None:
-        linux.die_with_parent(parent)
-        linux.join_cgroups(program.cgroups)
-        # A program that lacks its data must not run: it would train on nothing, or write to the wrong disk.
-        failed = linux.mount_privately(program.mounts)
-        if failed:
-            unmounted.tell(failed)
-            raise OSError("not mounted")
-
-    return prepare
 
 
 async def _readable(descriptor: int) -> None:

@@ -68,10 +68,10 @@ class Allocation(Struct, frozen=True):
 def compose(
     site: RunEnvironment, placed: Allocation, container: Container, cgroups: tuple[str, ...]
 ) -> Program:
-    """Put a container's program together; raises podenv.Unresolved for a value that nobody supplies."""
+    """Put a container's program together; raises Unresolved for a value that nothing supplies."""
     start = placed.start
-    volumes = {one.name: one for one in start.pod.volumes}
-    mounts = [_mounted(site, placed, one, volumes[one.volume]) for one in container.mounts]
+    volumes = {volume.name: volume for volume in start.pod.volumes}
+    mounts = [_mounted(site, placed, mount, volumes[mount.volume]) for mount in container.mounts]
     facts = container_env.Facts(
         name=start.replica,
         namespace=site.namespace,
@@ -83,14 +83,14 @@ def compose(
     )
     environment = container_env.environment(container, facts, site.references, _inherited(site, placed))
     environment |= {
-        f"BIREME_VOLUME_{_variable(one.volume)}": source
-        for one, (source, _, _) in zip(container.mounts, mounts, strict=True)
+        f"BIREME_VOLUME_{_variable(mount.volume)}": source
+        for mount, (source, _, _) in zip(container.mounts, mounts, strict=True)
     }
     argv = container_env.argv(container, environment)
     folder = container.working_dir or site.cwd
     files = site.folder / "files"
     if files.is_dir():
-        mounts += [(str(one), f"/etc/{one.name}", True) for one in (files / "etc").iterdir()]
+        mounts += [(str(path), f"/etc/{path.name}", True) for path in (files / "etc").iterdir()]
     mapped = [(source, target, False) for target, source in site.overrides.maps.items()]
     if site.mounts_work:
         mounts = mapped + mounts
@@ -98,7 +98,7 @@ def compose(
         moved = {target: source for source, target, _ in (*mapped, *mounts)}
         argv = tuple(_moved(part, moved) for part in argv)
         environment = {
-            name: _moved(value, moved) if name in {one.name for one in container.env} else value
+            name: _moved(value, moved) if name in {variable.name for variable in container.env} else value
             for name, value in environment.items()
         }
         folder, mounts = _moved(folder, moved), []
@@ -124,8 +124,17 @@ def volume_folder(site: RunEnvironment, placed: Allocation, volume: Volume) -> P
             folder = _within(site.folder / "volumes" / placed.uid, volume.name)
             folder.mkdir(parents=True, exist_ok=True)
             return folder
-        case RefFiles():
-            return _ref_files(site, placed, volume.name, volume.source)
+        case RefFiles(kind, name) as source:
+            keys = site.references.get((kind, name))
+            if keys is None and not source.optional:
+                raise container_env.Unresolved(f"{kind} {name} (volume {volume.name})")
+            folder = _within(site.folder / "volumes" / placed.uid, volume.name)
+            folder.mkdir(parents=True, exist_ok=True)
+            for key, path in (source.items or {key: key for key in keys or {}}).items():
+                target = _within(folder, path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text((keys or {}).get(key, ""))
+            return folder
 
 
 def _inherited(site: RunEnvironment, placed: Allocation) -> dict[str, str]:
@@ -164,19 +173,6 @@ def _mounted(site: RunEnvironment, placed: Allocation, mount: Mount, volume: Vol
         source.mkdir(parents=True)
     read_only = mount.read_only or (isinstance(volume.source, VolumeClaim) and volume.source.read_only)
     return str(source.absolute()), mount.path, read_only
-
-
-def _ref_files(site: RunEnvironment, placed: Allocation, name: str, source: RefFiles) -> Path:
-    keys = site.references.get((source.kind, source.name))
-    if keys is None and not source.optional:
-        raise container_env.Unresolved(f"{source.kind} {source.name} (volume {name})")
-    folder = _within(site.folder / "volumes" / placed.uid, name)
-    folder.mkdir(parents=True, exist_ok=True)
-    for key, path in (source.items or {key: key for key in keys or {}}).items():
-        target = _within(folder, path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text((keys or {}).get(key, ""))
-    return folder
 
 
 def _within(folder: Path, name: str) -> Path:

@@ -27,10 +27,7 @@ from bireme.model.pods import Container
 from bireme.model.quantities import show_memory
 from bireme.model.replicas import Loss, Replica, ReplicaPhase
 from bireme.runs.journal import Backlog
-from bireme.runs.logs.log_writer import (
-    LogSettings,
-    LogWriter,
-)
+from bireme.runs.logs.log_writer import LogSettings, LogWriter
 from bireme.runs.replica_journal import Ended, Entry, Gone, Over, Ran
 from bireme.runs.storage import files
 from bireme.runtime.rank.stdin_terminal import TERMINAL
@@ -61,7 +58,11 @@ class ReplicaRun:
         self._note = journal.append
         self._changed = changed
         self._clock = clock
-        # In monotonic time: nobody else reads them, and a clock that is set back stretches no back-off.
+        self._label = f"{placed.start.replica}.{placed.start.attempt}"
+        # A person waits for a prompt, which has no end of line.
+        is_typed = TERMINAL in site.environment
+        self._log_settings = LogSettings(live_every=_PROMPT) if is_typed else LogSettings()
+        # In monotonic time: only this process reads them, and a clock that is set back stretches no back-off.
         self._states: dict[str, ContainerHistory] = {}
         self._running: dict[str, ProgramProcess] = {}
         self._groups: dict[str, ContainerGroup | None] = {}
@@ -97,10 +98,6 @@ class ReplicaRun:
     def is_busy(self) -> bool:
         """Whether a process of it lives, or is being forked: that cannot be called back."""
         return bool(self._running) or self._is_launching
-
-    @property
-    def _label(self) -> str:
-        return f"{self.placed.start.replica}.{self.placed.start.attempt}"
 
     @property
     def pids(self) -> dict[str, int]:
@@ -163,7 +160,7 @@ class ReplicaRun:
     def _judged(self) -> Lifecycle:
         """What a kubelet would do with it now, and say of it."""
         if self._loss is Loss.EVICTION:
-            # The place was lost, not the program: no container is started again in it, and none goes on.
+            # The place was lost, not the program: no container is started again in it, and none continues.
             return Lifecycle(ReplicaPhase.FAILED, restarts=self._life.restarts, exit_code=137)
         start = self.placed.start
         policy = InPlace.NEVER
@@ -192,20 +189,18 @@ class ReplicaRun:
 
     async def _start(self, tasks: asyncio.TaskGroup, container: Container) -> bool:
         """Start a container; False while its folders and its log do not fit on the disk."""
-        group = self._group(container)
+        group, start, name = self._group(container), self.placed.start, container.name
         sink: LogSink | None = None
         pumps: list[Pump] = []
         try:
-            writer = LogWriter(
-                self._site.folder / "logs", self.placed.start.replica, container.name, self._log_settings()
-            )
+            writer = LogWriter(self._site.folder / "logs", start.replica, name, self._log_settings)
             sink = LogSink(writer, self._journal.room, self._changed, self._clock)
+            # One by one: if there is no descriptor left for the second pipe, the first is closed below.
             pumps.append(Pump(sink.stdout))
             pumps.append(Pump(sink.stderr))
-            program = programs.compose(
-                self._site, self.placed, container, tuple(group.procs) if group else ()
-            )
-            given = self._site.stdin if container.name == self.placed.start.main else None
+            procs = tuple(group.procs) if group else ()
+            program = programs.compose(self._site, self.placed, container, procs)
+            given = self._site.stdin if name == start.main else None
             stdin = given.rewound() if given is not None else None
             output = Output(pumps[0].write_end, pumps[1].write_end, stdin)
             self._is_launching = True
@@ -213,7 +208,12 @@ class ReplicaRun:
         except (NotStarted, container_env.Unresolved, OSError, ValueError, errors.BiremeError) as error:
             if sink is not None:
                 sink.close()
-            return self._not_started(error)
+            if files.is_full(error):
+                self._journal.room.lack(error)
+                return False
+            self.fault = str(error)
+            self._changed()
+            return True
         finally:
             self._is_launching = False
             if self._stopping.is_set():
@@ -221,23 +221,14 @@ class ReplicaRun:
             for pump in pumps:
                 pump.started()
         now = self._clock.time()
-        self._running[container.name] = process
-        self._states[container.name] = kubelet.started(
-            self._states.get(container.name, ContainerHistory()), self._clock.monotonic()
-        )
+        self._running[name] = process
+        before = self._states.get(name, ContainerHistory())
+        self._states[name] = kubelet.started(before, self._clock.monotonic())
         ticks = self._processes.start_time(process.pid)
-        self._note(Ran(self.placed.uid, container.name, process.pid, ticks, process.is_warm, now))
+        self._note(Ran(self.placed.uid, name, process.pid, ticks, process.is_warm, now))
         tasks.create_task(self._watch(container, process, pumps, sink))
         if self._stopping.is_set():
             process.signal(signal.SIGTERM)  # it was not there yet when the others were told
-        return True
-
-    def _not_started(self, error: Exception) -> bool:
-        if files.is_full(error):
-            self._journal.room.lack(error)
-            return False
-        self.fault = str(error)
-        self._changed()
         return True
 
     async def _watch(
@@ -278,11 +269,6 @@ class ReplicaRun:
         if code and not self._reason:
             self._reason = "Error"
 
-    def _log_settings(self) -> LogSettings:
-        # Somebody waits for a prompt, which has no end of line.
-        is_typed = TERMINAL in self._site.environment
-        return LogSettings(live_every=_PROMPT) if is_typed else LogSettings()
-
     def _group(self, container: Container) -> ContainerGroup | None:
         old = self._groups.get(container.name)
         if old is not None:
@@ -294,7 +280,8 @@ class ReplicaRun:
 
     def _container(self, name: str) -> Container:
         pod = self.placed.start.pod
-        return next(one for one in (*pod.containers, *pod.init_containers) if one.name == name)
+        containers = (*pod.containers, *pod.init_containers)
+        return next(container for container in containers if container.name == name)
 
     async def _end_container(self, name: str) -> None:
         process = self._running.get(name)

@@ -1,4 +1,4 @@
-"""How does a rank start in milliseconds: forked from a zygote that has its modules imported already.
+"""Starts a rank in milliseconds: forked from a zygote that has its modules imported already.
 
 Only a plain `python script.py` or `python -m module` of the job's interpreter is served warm; anything else,
 and anything while no zygote is ready, starts as a new process. What a new script imports is read from its
@@ -99,7 +99,12 @@ class WarmLauncher:
         chosen = plain(program, self._site.python)
         if chosen is None:
             return spawn(program, output)
-        program = self._reporting(program, chosen, label)
+        reports = self._site.folder / "reports"
+        reports.mkdir(exist_ok=True)
+        more = {"BIREME_REPORT": str(reports / f"{label}.json"), "BIREME_RUNTIME_ZIP": self._zip}
+        if chosen.unbuffered:
+            more["PYTHONUNBUFFERED"] = "1"
+        program = replace(program, environment=program.environment | more)
         key = self._stable.key(self._site.python, program.environment)
         self._served[label] = (chosen, key)
         self._read(program, chosen)
@@ -109,7 +114,12 @@ class WarmLauncher:
         if forked is not None:
             return forked
         spawned = spawn(_through_bootstrap(program, chosen), output)
-        self._prepare(program, chosen, spawned.pid)
+        if chosen.script not in self._watched:
+            # One cold rank of a script is watched for what it imports, and a zygote imports the same.
+            self._watched.add(chosen.script)
+            task = asyncio.get_running_loop().create_task(self._watch(program, chosen, spawned.pid))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return spawned
 
     def _read(self, program: Program, chosen: Plain) -> None:
@@ -150,21 +160,13 @@ class WarmLauncher:
         if wanted and not self._stable.covers(key, lesson.needs(source), wanted):
             self._stable.start(key, wanted, self._limit, self._clock.time())
 
-    def _reporting(self, program: Program, chosen: Plain, label: str) -> Program:
-        folder = self._site.folder / "reports"
-        folder.mkdir(exist_ok=True)
-        more = {"BIREME_REPORT": str(folder / f"{label}.json"), "BIREME_RUNTIME_ZIP": self._zip}
-        if chosen.unbuffered:
-            more["PYTHONUNBUFFERED"] = "1"
-        return replace(program, environment=program.environment | more)
-
     async def _fork(
         self, program: Program, chosen: Plain, output: Output, label: str
     ) -> ProgramProcess | None:
         connection = await self._connected(chosen, self._served[label][1])
         if connection is None:
             return None
-        order = wire.ForkRequest(
+        request = wire.ForkRequest(
             id=label,
             argv=chosen.words,
             env=program.environment,
@@ -172,7 +174,7 @@ class WarmLauncher:
             cgroups=program.cgroups,
             mounts=program.mounts,
         )
-        return await connection.start(order, output)
+        return await connection.start(request, output)
 
     async def _connected(self, chosen: Plain, key: ZygoteKey) -> _Connection | None:
         """The connection to the best zygote that answers; one that did not is not asked again."""
@@ -181,8 +183,13 @@ class WarmLauncher:
             connection = self._connections.get(socket)
             if connection is not None and not connection.is_closed:
                 return connection
-            identity = _identity(socket)
-            if identity is None or identity in self._mute:
+            try:
+                info = os.stat(socket)
+            except OSError:
+                continue
+            # Tells a zygote from the next one at the same place.
+            identity = info.st_ino, info.st_mtime_ns
+            if identity in self._mute:
                 continue
             connection = await _Connection.open(socket)
             if connection is not None:
@@ -190,15 +197,6 @@ class WarmLauncher:
                 return connection
             self._mute.add(identity)
         return None
-
-    def _prepare(self, program: Program, chosen: Plain, pid: int) -> None:
-        """Watch one cold rank of a script for what it imports, and have a zygote import the same."""
-        if chosen.script in self._watched:
-            return
-        self._watched.add(chosen.script)
-        task = asyncio.get_running_loop().create_task(self._watch(program, chosen, pid))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _watch(self, program: Program, chosen: Plain, pid: int) -> None:
         before: frozenset[str] = frozenset()
@@ -256,7 +254,7 @@ class _Connection:
 
     @classmethod
     async def open(cls, path: str) -> _Connection | None:
-        """Connect to a zygote that is ready and fresh; one whose modules changed on disk is sent away."""
+        """Connect to a zygote that is ready and fresh; one whose modules changed on disk is told to end."""
         try:
             channel = wire.connect(path, _GREETING)
             channel.send({"op": "status"})
@@ -270,15 +268,15 @@ class _Connection:
             pass
         return None
 
-    async def start(self, order: wire.ForkRequest, output: Output) -> Forked | None:
+    async def start(self, request: wire.ForkRequest, output: Output) -> Forked | None:
         """Have a rank forked; None when the zygote refuses, so that the caller starts it cold."""
         self._count += 1
-        id = f"{order.id}/{self._count}"
+        id = f"{request.id}/{self._count}"
         answer: asyncio.Future[Forked | None] = self._loop.create_future()
         self._answers[id] = answer
         stdin = os.open(os.devnull, os.O_RDONLY) if output.stdin is None else os.dup(output.stdin)
         try:
-            message = {**order.message(), "id": id}
+            message = {**request.message(), "id": id}
             self._channel.socket.settimeout(_PATIENCE)
             self._channel.send(message, (stdin, output.stdout, output.stderr))
             self._channel.socket.setblocking(False)
@@ -353,15 +351,6 @@ class _Report(Struct, frozen=True):
     modules: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
     warm: bool = False
-
-
-def _identity(socket: str) -> tuple[int, int] | None:
-    """Tells a zygote from the next one at the same place."""
-    try:
-        info = os.stat(socket)
-    except OSError:
-        return None
-    return info.st_ino, info.st_mtime_ns
 
 
 def _moved(path: str, target: str, source: str) -> str:

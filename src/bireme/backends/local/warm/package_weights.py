@@ -31,11 +31,17 @@ def heavy(packages: Iterable[str], sites: Sequence[str]) -> tuple[str, ...]:
 
 def required(packages: Iterable[str], sites: Sequence[str]) -> frozenset[str]:
     """The packages that these need according to their metadata, and so on; extras are left out."""
-    known = _distributions(sites)
+    metadata: dict[str, str] = {}
+    for site in sites:
+        with suppress(OSError):
+            for entry in os.listdir(site):
+                if entry.endswith(".dist-info"):
+                    name = _normal(entry.partition("-")[0])
+                    metadata.setdefault(name, os.path.join(site, entry, "METADATA"))
     found: set[str] = set()
     todo = [_normal(package) for package in packages]
     while todo and len(found) < _MOST_DISTRIBUTIONS:
-        for need in _requirements(known.get(todo.pop(), "")):
+        for need in _requirements(metadata.get(todo.pop(), "")):
             if need not in found:
                 found.add(need)
                 todo.append(need)
@@ -65,16 +71,6 @@ def _weight(package: str, sites: Sequence[str]) -> int:
     return weight
 
 
-def _distributions(sites: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for site in sites:
-        with suppress(OSError):
-            for entry in os.listdir(site):
-                if entry.endswith(".dist-info"):
-                    found.setdefault(_normal(entry.partition("-")[0]), os.path.join(site, entry, "METADATA"))
-    return found
-
-
 def _requirements(path: str) -> list[str]:
     if not path:
         return []
@@ -83,7 +79,7 @@ def _requirements(path: str) -> list[str]:
     except OSError:
         return []
     matches = (_REQUIRED.match(line) for line in head.splitlines())
-    return [_normal(one[1]) for one in matches if one is not None and "extra" not in one[2].partition(";")[2]]
+    return [_normal(match[1]) for match in matches if match and "extra" not in match[2].partition(";")[2]]
 
 
 def _normal(name: str) -> str:

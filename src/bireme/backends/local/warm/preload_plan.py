@@ -1,4 +1,4 @@
-"""What a warm interpreter preloads for a script: the packages that take long to import, and nothing else.
+"""Plans what a warm interpreter preloads for a script: the packages that take long to import, no others.
 
 The rest is imported by the rank itself in a blink, so that one interpreter serves all scripts that share what
 takes long. What a script imports itself comes first; that brings most other packages along.

@@ -1,4 +1,4 @@
-"""How does `import bireme` work in an interpreter that does not have it: the runtime as one zip."""
+"""Makes `import bireme` work in an interpreter that does not have it: the runtime as one zip."""
 
 from __future__ import annotations
 

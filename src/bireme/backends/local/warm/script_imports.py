@@ -48,10 +48,6 @@ def needs(words: Sequence[str], folder: str, python_path: str) -> Needs:
             script = os.path.join(script, "__main__.py")
         roots = [os.path.dirname(os.path.realpath(script)), *own]
         todo = deque([_Source(script, "", certain=True)])
-    return _gathered(todo, roots)
-
-
-def _gathered(todo: deque[_Source], roots: list[str]) -> Needs:
     certain: set[str] = set()
     possible: set[str] = set()
     seen: dict[str, bool] = {}
@@ -62,10 +58,9 @@ def _gathered(todo: deque[_Source], roots: list[str]) -> Needs:
         seen[source.path] = source.certain
         for name, is_certain in _names(source):
             sure = source.certain and is_certain
-            own = _sources(name, roots, certain=sure)
             top = name.partition(".")[0]
-            if own:
-                todo.extend(own)
+            if sources := _sources(name, roots, certain=sure):
+                todo.extend(sources)
             elif top not in sys.stdlib_module_names:
                 (certain if sure else possible).add(top)
     return Needs(frozenset(certain), frozenset(possible - certain))
@@ -81,10 +76,15 @@ def _names(source: _Source) -> Iterator[tuple[str, bool]]:
     while todo:
         node, sure = todo.popleft()
         yield from ((name, sure) for name in _imported(node, source.package))
-        if isinstance(node, ast.If) and _is_for_types_only(node.test):
-            todo.extend((child, sure) for child in node.orelse)
-            continue
-        within = sure and not _is_conditional(node)
+        # What is inside of these may never run: functions, branches, the answer to an import that fails.
+        within = sure and not isinstance(node, _CONDITIONAL)
+        if isinstance(node, ast.If):
+            test = node.test
+            if "TYPE_CHECKING" in (getattr(test, "attr", ""), getattr(test, "id", "")):
+                todo.extend((child, sure) for child in node.orelse)
+                continue
+            named = {name.id for name in ast.walk(test) if isinstance(name, ast.Name)}
+            within = sure and "__name__" in named
         todo.extend((child, within) for child in ast.iter_child_nodes(node))
 
 
@@ -93,7 +93,11 @@ def _imported(node: ast.AST, package: str) -> Iterator[str]:
         case ast.Import(names=names):
             yield from (alias.name for alias in names)
         case ast.ImportFrom(module=module, names=names, level=level):
-            base = _absolute(module or "", package, level)
+            # A relative import counts from the package, one level further up for each dot after the first.
+            parts = package.split(".") if package and level else []
+            if level - 1 > len(parts):
+                return
+            base = ".".join([*parts[: len(parts) - level + 1], *([module] if module else [])])
             if base:
                 yield base
                 yield from (f"{base}.{alias.name}" for alias in names if alias.name != "*")
@@ -104,27 +108,6 @@ def _imported(node: ast.AST, package: str) -> Iterator[str]:
             yield name
         case _:
             pass
-
-
-def _absolute(module: str, package: str, level: int) -> str:
-    if not level:
-        return module
-    parts = package.split(".") if package else []
-    if level - 1 > len(parts):
-        return ""
-    return ".".join([*parts[: len(parts) - level + 1], *([module] if module else [])])
-
-
-def _is_conditional(node: ast.AST) -> bool:
-    """Whether what is inside may never run: functions, branches, the answer to an import that fails."""
-    if isinstance(node, ast.If):
-        return not any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(node.test))
-    return isinstance(node, _CONDITIONAL)
-
-
-def _is_for_types_only(test: ast.expr) -> bool:
-    name = test.attr if isinstance(test, ast.Attribute) else test.id if isinstance(test, ast.Name) else ""
-    return name == "TYPE_CHECKING"
 
 
 def _sources(name: str, roots: Sequence[str], *, certain: bool) -> list[_Source]:

@@ -1,4 +1,4 @@
-"""What zygotes leave in their folders: what they are, what they read at import, why they refused to serve.
+"""Reads the files of zygotes: what they are, what they read at import, why they refused to serve.
 
 Nothing here asks or waits for a zygote. Everything read may be damaged, and is then as if it were not there.
 """

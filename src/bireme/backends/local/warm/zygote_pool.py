@@ -1,10 +1,10 @@
-"""Which warm interpreters there are, which ones serve a program, and how new ones are started and ended.
+"""Lists warm interpreters, chooses those that serve a program, starts new ones and ends idle ones.
 
 A zygote belongs to the user, not to a job or a script. It is known by what it can serve: the interpreter, the
 variables that act at import, and the packages that it preloaded. Which variables act at import is partly
 known beforehand (wire.at_import), partly learnt from a zygote that has preloaded the same: it notes what it
 read, and the next one is given those variables too. What a zygote is stands in files beside its socket, so
-that nobody who lists or chooses waits for one that is busy or stopped.
+that listing and choosing never wait for one that is busy or stopped.
 """
 
 from __future__ import annotations
@@ -75,21 +75,21 @@ class ZygotePool:
 
     def serving(self, key: ZygoteKey, needs: Needs) -> tuple[str, ...]:
         """The sockets of the zygotes that may serve a program, the best first."""
-        found = [one for one in self._of(key) if one.is_ready and not one.is_stopped]
-        if any(not set(one.roots) <= needs.certain for one in found):
+        found = [zygote for zygote in self._of(key) if zygote.is_ready and not zygote.is_stopped]
+        if any(not set(zygote.roots) <= needs.certain for zygote in found):
             # What the packages of the source need is imported with them, though the source does not say so.
             brought = package_weights.required(needs.certain, found[0].sites)
             needs = Needs(needs.certain | brought, needs.possible)
-        names = warm_starts.serving(needs, [one.warm for one in found])
+        names = warm_starts.serving(needs, [zygote.warm for zygote in found])
         return tuple(str(self._folder / name / "socket") for name in names)
 
     def covers(self, key: ZygoteKey, needs: Needs, modules: tuple[str, ...]) -> bool:
         """Whether a zygote that serves such a program has these modules loaded, or is about to."""
         packages = tops(modules)
         serving = {os.path.basename(os.path.dirname(path)) for path in self.serving(key, needs)}
-        for one in self._of(key):
-            held = one.packages if one.is_ready else set(one.preload)
-            if packages <= held and (one.name in serving or not one.is_ready):
+        for zygote in self._of(key):
+            held = zygote.packages if zygote.is_ready else set(zygote.preload)
+            if packages <= held and (zygote.name in serving or not zygote.is_ready):
                 return True
         return False
 
@@ -108,7 +108,9 @@ class ZygotePool:
             if refusal.module and less and less != modules:
                 self.start(key, less, limit, now)
             return
-        self.make_room(limit - _expected(folder, limit))
+        # It will hold what the last one of its kind did, else a guess.
+        recorded = zygote_files.recorded_memory(folder)
+        self.make_room(limit - (min(_EXPECTED, limit // 2) if recorded is None else recorded))
         (folder / "preload").write_bytes(msgspec.json.encode(modules))
         kept = {name: key.environment[name] for name in _KEPT if name in key.environment}
         environment = kept | dict(key.variables) | learnt
@@ -126,23 +128,31 @@ class ZygotePool:
 
     def make_room(self, limit: int) -> None:
         """End idle zygotes, the least recently used first, until the others hold no more than the limit."""
-        found = {one.name: one for one in self.every()}
-        if sum(one.memory for one in found.values() if one.is_ready) <= limit and all(
-            one.is_ready for one in found.values()
+        found = {zygote.name: zygote for zygote in self.every()}
+        if sum(zygote.memory for zygote in found.values() if zygote.is_ready) <= limit and all(
+            zygote.is_ready for zygote in found.values()
         ):
             return
         held = [
             Warm(
-                one.name,
-                frozenset(one.roots),
-                memory=one.memory if one.is_ready else max(one.memory, min(_EXPECTED, limit // 2)),
-                used=one.used,
-                is_idle=one.is_ready and not linux.family(one.pid),
+                zygote.name,
+                frozenset(zygote.roots),
+                memory=zygote.memory if zygote.is_ready else max(zygote.memory, min(_EXPECTED, limit // 2)),
+                used=zygote.used,
+                is_idle=zygote.is_ready and not linux.family(zygote.pid),
             )
-            for one in found.values()
+            for zygote in found.values()
         ]
         for name in warm_starts.surplus(held, max(0, limit)):
-            self._retire(found[name])
+            if found[name].is_stopped:
+                _signal(found[name], signal.SIGKILL)
+                continue
+            with (
+                contextlib.suppress(OSError, wire.WireError),
+                wire.connect(str(self._folder / name / "socket"), _PATIENCE) as channel,
+            ):
+                channel.send({"op": "retire"})
+                channel.receive()
 
     def learn(self, python: str, script: str, lesson: Lesson) -> None:
         """Remember what a script's run imported."""
@@ -161,50 +171,39 @@ class ZygotePool:
 
     def living(self) -> list[Zygote]:
         """Every zygote of this home that has its modules loaded."""
-        return [one for one in self.every() if one.is_ready]
+        return [zygote for zygote in self.every() if zygote.is_ready]
 
     def every(self) -> list[Zygote]:
-        """Every zygote of this home, those included that still import; nobody is asked or waited for."""
+        """Every zygote of this home, those included that still import; none is asked or waited for."""
         with contextlib.suppress(FileNotFoundError):
             found = (zygote_files.living(folder) for folder in sorted(self._folder.iterdir()))
-            return [one for one in found if one is not None]
+            return [zygote for zygote in found if zygote is not None]
         return []
 
     def end(self) -> int:
         """End every zygote; ranks that one of them started end with it. Returns how many there were."""
         zygotes = self.every()
-        for one in zygotes:
+        for zygote in zygotes:
             # A stopped one would take the signal only when it is continued.
-            _signal(one, signal.SIGKILL if one.is_stopped else signal.SIGTERM)
+            _signal(zygote, signal.SIGKILL if zygote.is_stopped else signal.SIGTERM)
         for _ in range(int(_LAST_WORDS / _LOOK_EVERY)):
-            if not any(zygote_files.living(self._folder / one.name) for one in zygotes):
+            if not any(zygote_files.living(self._folder / zygote.name) for zygote in zygotes):
                 break
             time.sleep(_LOOK_EVERY)
-        for one in self.every():
-            _signal(one, signal.SIGKILL)
+        for zygote in self.every():
+            _signal(zygote, signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
         return len(zygotes)
 
     def _of(self, key: ZygoteKey) -> list[Zygote]:
         """Those of an interpreter whose variables are the program's, as far as they are known to act."""
         found = []
-        for one in self.every():
-            if one.name.startswith(f"{key.name}-"):
-                reads = zygote_files.reads(self._folder / one.name) if one.is_ready else None
-                if not one.is_ready or (reads is not None and reads.agree_with(key.environment)):
-                    found.append(one)
+        for zygote in self.every():
+            if zygote.name.startswith(f"{key.name}-"):
+                reads = zygote_files.reads(self._folder / zygote.name) if zygote.is_ready else None
+                if not zygote.is_ready or (reads is not None and reads.agree_with(key.environment)):
+                    found.append(zygote)
         return found
-
-    def _retire(self, one: Zygote) -> None:
-        if one.is_stopped:
-            _signal(one, signal.SIGKILL)
-            return
-        with (
-            contextlib.suppress(OSError, wire.WireError),
-            wire.connect(str(self._folder / one.name / "socket"), _PATIENCE) as channel,
-        ):
-            channel.send({"op": "retire"})
-            channel.receive()
 
     def _learnt_variables(self, key: ZygoteKey, modules: tuple[str, ...]) -> dict[str, str]:
         """What earlier zygotes of these modules read at import, as far as the rank's environment has it."""
@@ -225,15 +224,9 @@ class ZygotePool:
         return self._folder / "lessons" / f"{_digest([python, script])}.json"
 
 
-def _expected(folder: Path, limit: int) -> int:
-    """What a zygote of this kind will hold: what the last one did, else a guess."""
-    recorded = zygote_files.recorded_memory(folder)
-    return min(_EXPECTED, limit // 2) if recorded is None else recorded
-
-
-def _signal(one: Zygote, number: int) -> None:
+def _signal(zygote: Zygote, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(one.pid, number)
+        os.kill(zygote.pid, number)
 
 
 def _digest(value: object) -> str:
