@@ -29,7 +29,7 @@ def main() -> int:
     print(f"\nmodule names with two meanings: {', '.join(ours.ambiguous_modules) or 'none'}")
     print(f"class names with two meanings:  {', '.join(ours.ambiguous_classes) or 'none'}")
     print(f"single kinds outside kinds/:    {ours.kinds_named_elsewhere}")
-    print(f"docstrings that ask:            {ours.questions}")
+    print(f"docstrings that ask:            {len(ours.modules_that_ask)}")
     if words.folders:
         for folder, (once, functions) in sorted(ours.helpers_by_folder.items()):
             print(f"{folder:45} {once:4} of {functions:4} functions")

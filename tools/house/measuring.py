@@ -44,7 +44,7 @@ class House:
     ambiguous_modules: list[str]
     ambiguous_classes: list[str]
     kinds_named_elsewhere: int
-    questions: int
+    modules_that_ask: list[str]
 
     @property
     def used_once(self) -> float:
@@ -81,7 +81,9 @@ def measure(root: Path) -> House:
         kinds_named_elsewhere=sum(
             len(_SINGLE_KIND.findall(text)) for path, text in texts.items() if path.parts[0] != "kinds"
         ),
-        questions=sum(bool(_ASKS.match(ast.get_docstring(tree) or "")) for tree in trees.values()),
+        modules_that_ask=[
+            str(path) for path, tree in trees.items() if _ASKS.match(ast.get_docstring(tree) or "")
+        ],
     )
 
 

@@ -1,1 +1,1 @@
-"""Where replicas run: each backend sees, starts and stops; none decides."""
+"""The places where replicas run: each backend sees, starts and stops; none decides."""

@@ -1,1 +1,1 @@
-"""What the ranks of a run reported, and how TensorBoard reads it."""
+"""Reads what the ranks of a run reported, and shows it to TensorBoard."""

@@ -1,1 +1,1 @@
-"""What pods and nodes tell about replicas: pure functions of watched objects."""
+"""Derives the states of replicas from watched pods and nodes, by pure functions."""

@@ -1,1 +1,1 @@
-"""How a job and its code get into a cluster."""
+"""Brings a job and its code into a cluster."""

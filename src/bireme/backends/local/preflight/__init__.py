@@ -1,1 +1,1 @@
-"""What a job needs of this machine, checked and supplied before it starts."""
+"""Checks and supplies what a job needs of this machine, before it starts."""

@@ -139,7 +139,7 @@ def recorded_memory(folder: Path) -> int | None:
     return state.memory if state is not None and state.ready else None
 
 
-class ImportReads(Struct, frozen=True):
+class RecordedReads(Struct, frozen=True):
     """What a zygote wrote down about the variables that acted on its imports."""
 
     names: tuple[str, ...]
@@ -154,10 +154,10 @@ class ImportReads(Struct, frozen=True):
         return self.noted.relevant(environment) == self.values
 
 
-def reads(folder: Path) -> ImportReads | None:
+def reads(folder: Path) -> RecordedReads | None:
     """What the last zygote of a folder read at import."""
     try:
-        return msgspec.json.decode(files.read(folder / "socket.reads"), type=ImportReads)
+        return msgspec.json.decode(files.read(folder / "socket.reads"), type=RecordedReads)
     except (OSError, *DAMAGED):
         return None
 
