@@ -79,7 +79,7 @@ def test_a_stop_that_is_interrupted_says_that_it_holds_and_the_list_shows_it(cli
     with Terminal(cli, "stop", "stubborn") as terminal:
         until("it was told to end", lambda: "not yet" in cli("logs", "stubborn").out)
         terminal.press(CTRL_C)
-        terminal.expect("stubborn was told to stop, and will")
+        terminal.expect("stubborn is stopping, and will")
         assert terminal.ended() == 130
     listed = _listed(cli, "stubborn")
     cli.write("end", "")

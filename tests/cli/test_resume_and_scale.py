@@ -54,7 +54,7 @@ def test_nothing_says_after_a_failure_that_a_checkpoint_exists(cli: Cli) -> None
     where = str(cli.home / "runs" / "job" / "1" / "checkpoints")
     assert re.search(
         rf"Its newest checkpoint is of step 4, saved .* ago in {re.escape(where)}\n"
-        r"Go on from it: bireme resume job\n",
+        r"Continue from it: bireme resume job\n",
         done.err,
     ), done.err
     assert done.err.rstrip().endswith("ValueError: the labels are wrong")

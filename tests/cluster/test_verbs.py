@@ -134,7 +134,7 @@ def test_a_gang_stops_trying_is_resumed_and_counts_its_ranks(bireme: Verbs, pods
     assert (waited.status, shown["crashes"]) == (1, 2)
     assert shown["why"] == "rank 1: ValueError: no labels (2 attempts)"
     assert "newest checkpoint is of step 40 in s3://bucket/mnist" in waited.err
-    assert "Go on from it: bireme resume mnist" in waited.err
+    assert "Continue from it: bireme resume mnist" in waited.err
 
     assert "mnist resumes from step 40" in bireme.done("resume", "mnist").err
     pods.run_in_order("mnist-master-0", "mnist-worker-0")
