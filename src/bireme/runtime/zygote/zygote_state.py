@@ -65,18 +65,23 @@ def sites() -> List[str]:
     return [folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))]
 
 
+def has_ranks(pid: int) -> bool:
+    """Whether ranks of a zygote are alive, or what they started; spares do not count."""
+    zygote = linux.process(pid)
+    # A rank has a session of its own, and so has all that comes from it; a spare is still in the zygote's.
+    return zygote is not None and any(child.session != zygote.session for child in linux.family(pid).values())
+
+
 def memory(pid: int) -> int:
     """The bytes that a zygote and its spares hold alone, and their share of what they hold with others.
 
     Pages of files are left out: they are the page cache's, which keeps or drops them as it needs.
     """
-    spares: List[int] = []
+    zygote, spares = linux.process(pid), []
     with (
         contextlib.suppress(OSError, ValueError),
         open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file,
     ):
-        # A rank has a session of its own.
-        zygote = linux.process(pid)
         family = [linux.process(int(word)) for word in file.read().split()]
         spares = [child.pid for child in family if child and zygote and child.session == zygote.session]
     return sum(map(_share, [pid, *spares]))

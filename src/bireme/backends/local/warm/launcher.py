@@ -80,11 +80,22 @@ class WarmLauncher:
         self._watched: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._served: dict[str, tuple[Plain, ZygoteKey]] = {}
+        self._asked: list[wire.Channel] = []
 
     async def __aenter__(self) -> WarmLauncher:
+        if self._warm:
+            # Before it forks, a zygote looks at all files that it has loaded, which takes it some 20 ms; one
+            # look is good for a second. Asked now, it looks while this process takes its first steps.
+            for path in self._stable.sockets():
+                with contextlib.suppress(OSError, wire.WireError):
+                    channel = wire.connect(path, _GREETING)
+                    self._asked.append(channel)
+                    channel.send({"op": "status"})
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for channel in self._asked:
+            channel.close()
         self._learn()
         for task in self._tasks:
             task.cancel()

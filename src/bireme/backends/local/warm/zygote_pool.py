@@ -29,6 +29,7 @@ from bireme.core.machine.warm_starts import Needs, Warm
 from bireme.model.decode_errors import DAMAGED
 from bireme.runs.storage import files
 from bireme.runtime import linux, wire
+from bireme.runtime.zygote import zygote_state
 
 IDLE = 600
 """Seconds that a zygote outlives its last rank."""
@@ -82,6 +83,11 @@ class ZygotePool:
             needs = Needs(needs.certain | brought, needs.possible)
         names = warm_starts.serving(needs, [zygote.warm for zygote in found])
         return tuple(str(self._folder / name / "socket") for name in names)
+
+    def sockets(self) -> tuple[str, ...]:
+        """The sockets of all zygotes that can answer now."""
+        ready = (zygote for zygote in self.living() if not zygote.is_stopped)
+        return tuple(str(self._folder / zygote.name / "socket") for zygote in ready)
 
     def covers(self, key: ZygoteKey, needs: Needs, modules: tuple[str, ...]) -> bool:
         """Whether a zygote that serves such a program has these modules loaded, or is about to."""
@@ -139,7 +145,7 @@ class ZygotePool:
                 frozenset(zygote.roots),
                 memory=zygote.memory if zygote.is_ready else max(zygote.memory, min(_EXPECTED, limit // 2)),
                 used=zygote.used,
-                is_idle=zygote.is_ready and not linux.family(zygote.pid),
+                is_idle=zygote.is_ready and not zygote_state.has_ranks(zygote.pid),
             )
             for zygote in found.values()
         ]
