@@ -164,7 +164,9 @@ def test_the_secret_holds_both_halves() -> None:
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
-@pytest.mark.parametrize("entropy", [ENTROPY, b"\xff" * mpi_objects.ENTROPY, os.urandom(74)])
+@pytest.mark.parametrize(
+    "entropy", [ENTROPY, b"\xff" * mpi_objects.ENTROPY, os.urandom(74)], ids=["constant", "largest", "random"]
+)
 def test_openssh_finds_the_public_half_in_the_private_one(entropy: bytes, tmp_path: Path) -> None:
     pair = mpi_objects.key_pair(entropy, "mnist")
     private = tmp_path / "id_rsa"
