@@ -68,6 +68,21 @@ def test_a_fault_that_stays_until_the_next_try_is_tried_again_ever_more_rarely()
     assert tries == [2.0, 3.0, 5.0, 9.0, 17.0]
 
 
+def test_a_fault_of_one_replica_that_stays_until_the_next_try_is_tried_again_ever_more_rarely() -> None:
+    world = World(workers())
+    world.look()
+    taken = Fault("mnist-worker-0", "a Pod of this name exists", alone=True)
+    tries = []
+    now = 1.0
+    for _ in range(6):
+        decision = world.look(running("worker-1"), at=now, faults=(taken,))
+        tries += [now] * len(starts(decision))
+        assert decision.wake_at is not None
+        now = decision.wake_at
+
+    assert tries == [2.0, 3.0, 5.0, 9.0, 17.0]
+
+
 def test_a_fault_does_not_cut_the_back_off_of_its_gang_short() -> None:
     world = World(workers(2, unit=RestartScope.GANG))
     for attempt in range(5):
