@@ -251,16 +251,24 @@ def still_active(run: RunDirectory, hint: str) -> errors.BadInput:
 
 
 def door(home: Path) -> AbstractContextManager[None]:
-    """Holds what whoever creates, removes or resumes a run holds: nobody else does so meanwhile."""
-    return locks.wait(_door(home), "creating or removing a run")
+    """Holds the lock of all who create, remove or resume a run: no other command does so meanwhile."""
+    # That is quick, so one lock serves all names.
+    folder = runs_folder(home)
+    with files.explained(folder):
+        folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    return locks.wait(folder / ".lock", "creating or removing a run")
 
 
 def find(home: Path, name: str, number: int | None) -> RunDirectory:
     """Returns the run that is meant, or raises BadInput that says so."""
     run = newest(home, name) if number is None else RunDirectory(home, RunId(name, number))
     if run is None or not run.exists():
+        import difflib  # here, because it is hardly ever needed
+
         text = name if number is None else str(RunId(name, number))
-        raise errors.BadInput(f"there is no run {text}", hint=_did_you_mean(home, name))
+        near = difflib.get_close_matches(name, {run.id.name for run in every(home)}, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`bireme ps --all` lists them"
+        raise errors.BadInput(f"there is no run {text}", hint=hint)
     return run
 
 
@@ -311,24 +319,8 @@ def _is_active(run: RunDirectory, is_newest: bool) -> bool:
         return run.is_held()
 
 
-def _door(home: Path) -> Path:
-    """Returns the lock of who creates or removes runs; that is quick, so one lock serves all names."""
-    folder = runs_folder(home)
-    with files.explained(folder):
-        folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
-    return folder / ".lock"
-
-
 def _clear(folder: Path) -> None:
     """Removes what killed commands left half made or half removed; only for who holds the door."""
     for pattern in (".new-*", ".gone-*"):
         for leftover in folder.glob(pattern):
             shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _did_you_mean(home: Path, name: str) -> str:
-    names = {run.id.name for run in every(home)}
-    import difflib  # here, because it is hardly ever needed
-
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else "`bireme ps --all` lists them"

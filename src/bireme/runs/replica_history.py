@@ -62,14 +62,16 @@ def newest(all_lives: Iterable[ReplicaHistory]) -> dict[str, ReplicaHistory]:
 
 def ran(all_lives: Iterable[ReplicaHistory], now: float) -> float | None:
     """Seconds for which the program of at least one replica ran; None if there was none."""
-    spans = sorted((_start(one), now if one.ended is None else one.ended) for one in all_lives)
+    # From when its program was first started; of one that was started again in place we know less.
+    spans = sorted(
+        (
+            life.first or (life.began if life.restarts else life.ran or life.began),
+            now if life.ended is None else life.ended,
+        )
+        for life in all_lives
+    )
     total, reached = 0.0, float("-inf")
     for begin, end in spans:
         total += max(0.0, end - max(begin, reached))
         reached = max(reached, end)
     return total if spans else None
-
-
-def _start(life: ReplicaHistory) -> float:
-    """When its program was first started; of one that was started again in place we know less."""
-    return life.first or (life.began if life.restarts else life.ran or life.began)

@@ -135,19 +135,16 @@ def export(pythons: Sequence[str], wish: ExportRequest) -> ExportedPart:
             if done.returncode == exporting.NO_TORCH:
                 continue
             if done.returncode:
-                raise _refusal(done.stderr.decode("utf-8", "replace"))
+                last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+                try:
+                    refused = msgspec.json.decode(last, type=_Refused)
+                except (msgspec.DecodeError, ValueError):
+                    why = last or "it is not known why"
+                    raise errors.BadInput(f"the checkpoint cannot be exported: {why}") from None
+                raise errors.BadInput(refused.what, hint=refused.hint)
             # A library may have something to say, too, as it is imported.
             return msgspec.json.decode(done.stdout.strip().rpartition(b"\n")[2], type=ExportedPart)
     raise errors.BadInput(
         f"torch is not installed in {', '.join(known)}, and the file is one of it",
         hint="activate an environment that has it",
     )
-
-
-def _refusal(said: str) -> errors.BiremeError:
-    last = said.strip().rpartition("\n")[2]
-    try:
-        refused = msgspec.json.decode(last, type=_Refused)
-    except (msgspec.DecodeError, ValueError):
-        return errors.BadInput(f"the checkpoint cannot be exported: {last or 'it is not known why'}")
-    return errors.BadInput(refused.what, hint=refused.hint)

@@ -152,11 +152,12 @@ class LocalBackend:
         text = mpi_agent.script(sys.executable, address)
         for place in (folder / "etc/mpi/kubexec.sh", folder / "bin/ssh"):
             _keep(place, SharedFile(str(place), text, 0o555))
-        self._agents = AgentServer(address, self._worker, self._tasks)
 
-    def _worker(self, name: str) -> Program | None:
-        run = self._runs.get(name)
-        return run.within() if run is not None and run.replica().ready else None
+        def worker(name: str) -> Program | None:
+            run = self._runs.get(name)
+            return run.within() if run is not None and run.replica().ready else None
+
+        self._agents = AgentServer(address, worker, self._tasks)
 
     def _admit(self, action: Admit) -> None:
         before = self._admission
@@ -218,14 +219,16 @@ class LocalBackend:
             self._changed()
             return
         run = self._runs.get(replica)
-        if run is not None and run.placed.uid == uid:
-            self._tasks.create_task(self._stopped(replica, run, grace))
+        if run is None or run.placed.uid != uid:
+            return
 
-    async def _stopped(self, replica: str, run: ReplicaRun, grace: float | None) -> None:
-        await run.stop(grace)
-        if self._runs.get(replica) is run:
-            del self._runs[replica]
-        self._changed()
+        async def stopped() -> None:
+            await run.stop(grace)
+            if self._runs.get(replica) is run:
+                del self._runs[replica]
+            self._changed()
+
+        self._tasks.create_task(stopped())
 
 
 def _keep(path: Path, file: SharedFile) -> None:

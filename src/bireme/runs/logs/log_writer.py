@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -195,7 +194,10 @@ class LogWriter:
         live = live_path(self._folder, self._container)
         files.sweep(live)
         # The last entry of a stream in the file, if it is a piece: the rest of its line never came.
-        last = {entry.stream: entry for entry in _last_entries(self._file.path, self._size)}
+        with files.explained(self._file.path), self._file.path.open("rb") as file:
+            file.seek(max(0, self._size - _TAIL))
+            lines = file.read(_TAIL).split(b"\n")
+        last = {entry.stream: entry for line in lines if (entry := parse_entry(line))}
         unfinished = {
             stream: LogEntry(entry.time, stream, True, b"")
             for stream, entry in last.items()
@@ -251,11 +253,3 @@ class _Line:
         starts = range(0, len(text), self._piece)
         cuts = [LogEntry(now, self._stream, False, text[start : start + self._piece]) for start in starts]
         return b"".join(map(encode_entry, cuts))
-
-
-def _last_entries(path: Path, size: int) -> Iterator[LogEntry]:
-    with files.explained(path), path.open("rb") as file:
-        file.seek(max(0, size - _TAIL))
-        for line in file.read(_TAIL).split(b"\n"):
-            if entry := parse_entry(line):
-                yield entry

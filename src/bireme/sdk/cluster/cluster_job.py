@@ -117,11 +117,18 @@ class ClusterJob:
         return Curves(self._board, (feed,), watch.exists, watch.close, lambda: feed.room.is_full)
 
     def stop(self) -> JobView:
+        def is_suspended(seen: JobSnapshot) -> bool:
+            phase = seen.status.phase
+            if not seen.job.policy.suspend:
+                return True  # it was resumed meanwhile
+            is_alive = any(each.replica.is_alive for each in seen.pods)
+            return phase.is_final or (phase is Phase.SUSPENDED and not is_alive)
+
         async def stop(api: Api) -> JobView:
             seen = await self._look(api)
             if not seen.status.phase.is_final:
                 await job_client.suspend(api, self._object, True)
-                await self._until(api, seen, "stopped", _is_suspended)
+                await self._until(api, seen, "stopped", is_suspended)
             return await self._view(api)
 
         return self._session.ask(stop)
@@ -232,13 +239,6 @@ class ClusterJob:
                     hint=f"look: bireme show {self.id}; is its operator alive: bireme doctor --on kubernetes",
                 )
             await asyncio.sleep(_LOOK_EVERY)
-
-
-def _is_suspended(seen: JobSnapshot) -> bool:
-    phase = seen.status.phase
-    if not seen.job.policy.suspend:
-        return True  # it was resumed meanwhile
-    return phase.is_final or (phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods))
 
 
 async def _tail(api: Api, one: ReplicaPod) -> list[LogLine]:

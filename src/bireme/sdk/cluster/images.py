@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from bireme import errors
@@ -55,7 +56,12 @@ def suggested(script: Path, environ: Mapping[str, str]) -> str:
     version = installed.get(framework, "").partition("+")[0]
     match framework if not wanted or wanted == framework else "":
         case "torch":
-            return f"pytorch/pytorch:{version}-cuda{_cuda(here.path) or _USUAL_CUDA}-cudnn9-runtime"
+            cuda = ""
+            with suppress(OSError, subprocess.SubprocessError):
+                words = [here.path, "-c", _ASK_CUDA]
+                answer = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+                cuda = answer.stdout.strip()
+            return f"pytorch/pytorch:{version}-cuda{cuda or _USUAL_CUDA}-cudnn9-runtime"
         case "tensorflow":
             return f"tensorflow/tensorflow:{version}"
         case "paddlepaddle":
@@ -76,13 +82,3 @@ def _framework(script: Path) -> str:
         elif isinstance(node, ast.ImportFrom) and node.module:
             imported.add(node.module.partition(".")[0])
     return next((name for name, roots in _PACKAGES.items() if imported & set(roots)), "")
-
-
-def _cuda(python: str) -> str:
-    try:
-        answer = subprocess.run(
-            [python, "-c", _ASK_CUDA], capture_output=True, text=True, timeout=_PATIENCE, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return answer.stdout.strip()

@@ -35,7 +35,12 @@ class Bridge:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, name="bireme-cluster", daemon=True).start()
+
+        def run() -> None:
+            asyncio.set_event_loop(self.loop)
+            self.loop.run_forever()
+
+        threading.Thread(target=run, name="bireme-cluster", daemon=True).start()
 
     def ask(self, question: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is asyncio's affair
         """Waits for an answer; an interrupt of the program cancels the question."""
@@ -54,10 +59,6 @@ class Bridge:
     def send(self, task: Coroutine[Any, Any, T]) -> Future[T]:
         """Starts something that continues by itself until its future is cancelled."""
         return asyncio.run_coroutine_threadsafe(task, self.loop)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
 
 
 class Session:

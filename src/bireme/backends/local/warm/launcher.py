@@ -121,9 +121,19 @@ class WarmLauncher:
         self._read(program, chosen)
         if not self._warm:
             return spawn(_through_bootstrap(program, chosen), output)
-        forked = await self._fork(program, chosen, output, label)
-        if forked is not None:
-            return forked
+        connection = await self._connected(chosen, key)
+        if connection is not None:
+            request = wire.ForkRequest(
+                id=label,
+                argv=chosen.words,
+                env=program.environment,
+                cwd=program.folder,
+                cgroups=program.cgroups,
+                mounts=program.mounts,
+            )
+            forked = await connection.start(request, output)
+            if forked is not None:
+                return forked
         spawned = spawn(_through_bootstrap(program, chosen), output)
         if chosen.script not in self._watched:
             # One cold rank of a script is watched for what it imports, and a zygote imports the same.
@@ -170,22 +180,6 @@ class WarmLauncher:
         wanted = preload_plan.plan(modules, source, sites)
         if wanted and not self._stable.covers(key, lesson.needs(source), wanted):
             self._stable.start(key, wanted, self._limit, self._clock.time())
-
-    async def _fork(
-        self, program: Program, chosen: Plain, output: Output, label: str
-    ) -> ProgramProcess | None:
-        connection = await self._connected(chosen, self._served[label][1])
-        if connection is None:
-            return None
-        request = wire.ForkRequest(
-            id=label,
-            argv=chosen.words,
-            env=program.environment,
-            cwd=program.folder,
-            cgroups=program.cgroups,
-            mounts=program.mounts,
-        )
-        return await connection.start(request, output)
 
     async def _connected(self, chosen: Plain, key: ZygoteKey) -> _Connection | None:
         """The connection to the best zygote that answers; one that did not is not asked again."""

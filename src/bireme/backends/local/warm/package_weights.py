@@ -41,8 +41,13 @@ def required(packages: Iterable[str], sites: Sequence[str]) -> frozenset[str]:
     found: set[str] = set()
     todo = [_normal(package) for package in packages]
     while todo and len(found) < _MOST_DISTRIBUTIONS:
-        for need in _requirements(metadata.get(todo.pop(), "")):
-            if need not in found:
+        head = ""
+        if path := metadata.get(todo.pop()):
+            with suppress(OSError):
+                head = files.read(path, _MOST_METADATA).decode(errors="replace").partition("\n\n")[0]
+        for match in filter(None, map(_REQUIRED.match, head.splitlines())):
+            need = _normal(match[1])
+            if "extra" not in match[2].partition(";")[2] and need not in found:
                 found.add(need)
                 todo.append(need)
     return frozenset(found)
@@ -69,17 +74,6 @@ def _weight(package: str, sites: Sequence[str]) -> int:
         if entries > _MOST_ENTRIES:
             break
     return weight
-
-
-def _requirements(path: str) -> list[str]:
-    if not path:
-        return []
-    try:
-        head = files.read(path, _MOST_METADATA).decode(errors="replace").partition("\n\n")[0]
-    except OSError:
-        return []
-    matches = (_REQUIRED.match(line) for line in head.splitlines())
-    return [_normal(match[1]) for match in matches if match and "extra" not in match[2].partition(";")[2]]
 
 
 def _normal(name: str) -> str:
