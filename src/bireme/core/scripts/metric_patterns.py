@@ -83,7 +83,10 @@ def picked(patterns: Iterable[Pattern], line: str) -> tuple[Picked, ...]:
             step = groups.get("step")
             if step is None and pattern.name and (elsewhere := _STEP.search(line)):
                 step = elsewhere["step"]
-            found.setdefault(name, Picked(name, value, _whole(step)))
+            number = _number(step)
+            if number is not None and not (number.is_integer() and 0 <= number < 2**63):
+                number = None
+            found.setdefault(name, Picked(name, value, None if number is None else int(number)))
     return tuple(found.values())
 
 
@@ -92,8 +95,3 @@ def _number(text: str | None) -> float | None:
         return float((text or "").replace(",", "").rstrip("%"))
     except ValueError:
         return None
-
-
-def _whole(text: str | None) -> int | None:
-    number = _number(text)
-    return int(number) if number is not None and number.is_integer() and 0 <= number < 2**63 else None
