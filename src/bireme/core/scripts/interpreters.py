@@ -58,21 +58,15 @@ def by_content(path: str, head: bytes, *, is_executable: bool) -> Launch:
         quoted = shlex.quote(path)
         hint = f"chmod +x {quoted} && bireme run {quoted}"
         return Launch(()) if is_executable else Launch(wrong=f"{path} may not be executed", hint=hint)
-    if named.words is not None or _is_python_text(head):
+    if named.words is not None or len(head) >= HEAD:  # what was read in part only cannot be parsed
         return named
-    return Launch(
-        wrong=f"{path} is not Python, and does not say what runs it",
-        hint="begin it with a line such as #!/bin/bash",
-    )
-
-
-def _is_python_text(head: bytes) -> bool:
-    if len(head) >= HEAD:
-        return True  # it was read in part only
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(head)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+        return Launch(
+            wrong=f"{path} is not Python, and does not say what runs it",
+            hint="begin it with a line such as #!/bin/bash",
+        )
+    return named
