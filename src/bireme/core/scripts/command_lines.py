@@ -102,6 +102,7 @@ _CHANGE_NO_FILE = frozenset(
     nvidia-smi nproc free df uname which""",
     )
 )
+_ELSEWHERE = ("-t", "--target", "--prefix", "--root", "--src")
 _UNKNOWN = frozenset("$`*?~{}[]!#")
 _LINE_ENDS = frozenset((";", "&&", "\n"))
 _PUNCTUATION = ";()<>|&\n"
@@ -243,12 +244,16 @@ def _of_line(line: str, folder: str | None) -> Iterator[OpenedFile]:
     for index, (command, end) in enumerate(commands):
         redirection = next((at for at, word in enumerate(command) if word and set(word) <= set("<>&")), None)
         plain = command[:redirection]
-        name = os.path.basename(next(iter(_unwrapped(plain)), ""))
+        words = list(_unwrapped(plain))
+        name = os.path.basename(words[0]) if words else ""
+        # To add packages to the interpreter changes no other file.
+        pip = words[2:] if words[1:3] == ["-m", "pip"] and is_python(words[0]) else words
+        is_installer = pip[:1] in (["pip"], ["pip3"]) and not any(word.startswith(_ELSEWHERE) for word in pip)
         if name == "cd":
             target = plain[-1] if len(plain) == 2 else ""
             is_certain = _is_known(target) and (folder is not None or target.startswith("/"))
             folder = os.path.join(folder or "", target) if is_certain else None
-        elif name not in _CHANGE_NO_FILE and not _is_installer(plain):
+        elif name not in _CHANGE_NO_FILE and not is_installer:
             # Where another command runs if this one fails, as in `a || b`, its files may be missing.
             links = (link for _, link in commands[index:])
             if "||" not in itertools.takewhile(lambda link: link in ("&&", "||", "|"), links):
@@ -279,14 +284,3 @@ def _commands(line: str) -> Iterator[tuple[list[str], str]]:
             return
     if command:
         yield command, ";"
-
-
-def _is_installer(command: Sequence[str]) -> bool:
-    """Whether a command only adds packages to the interpreter."""
-    words = list(_unwrapped(command))
-    if words[1:3] == ["-m", "pip"] and is_python(words[0]):
-        words = words[2:]
-    elsewhere = ("-t", "--target", "--prefix", "--root", "--src")
-    return (
-        bool(words) and words[0] in ("pip", "pip3") and not any(word.startswith(elsewhere) for word in words)
-    )
