@@ -10,12 +10,12 @@ from bireme import errors
 from bireme.cli.terminal import columns
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return [code for code in errors.codes() if code.startswith(incomplete)]
-
-
 @click.command("explain", short_help="Explain an error code.")
-@click.argument("code", required=False, shell_complete=_complete)
+@click.argument(
+    "code",
+    required=False,
+    shell_complete=lambda ctx, param, typed: [code for code in errors.codes() if code.startswith(typed)],
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead, as docs/cli.md describes it.")
 def command(code: str | None, as_json: bool) -> None:
     """Explains an error CODE or an exit status; without one, lists them all. Needs no network."""
