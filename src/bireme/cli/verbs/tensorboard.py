@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from types import FrameType
 
 import click
 
@@ -56,7 +55,7 @@ def command(name: str | None, args: tuple[str, ...], logdir_only: bool) -> None:
 
 def _served(curves: Curves, board: TensorboardWriter, words: list[str]) -> tuple[int, bool]:
     """Runs TensorBoard and keeps its files current; returns its exit status, and whether the job is there."""
-    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it raises KeyboardInterrupt
     with subprocess.Popen(words) as shown:
         try:
             while curves.exists():
@@ -74,7 +73,3 @@ def _served(curves: Curves, board: TensorboardWriter, words: list[str]) -> tuple
                 shown.wait(_PATIENCE)
             except subprocess.TimeoutExpired:
                 shown.kill()
-
-
-def _interrupted(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
