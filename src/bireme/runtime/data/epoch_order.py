@@ -81,17 +81,15 @@ class _Scattered(Sequence[int]):
     @overload
     def __getitem__(self, place: slice) -> List[int]: ...
     def __getitem__(self, place: Union[int, slice]) -> Union[int, List[int]]:
-        if isinstance(place, slice):
-            return self._ahead(range(*place.indices(self._length)))
-        if not -self._length <= place < self._length:
-            raise IndexError(place)
-        return self._scattered([place % self._length])[0]
-
-    def _ahead(self, places: range) -> List[int]:
-        """Computes more than is asked for where that is cheaper: the next slice is asked for soon."""
+        if not isinstance(place, slice):
+            if not -self._length <= place < self._length:
+                raise IndexError(place)
+            return self._scattered([place % self._length])[0]
+        places = range(*place.indices(self._length))
         numpy: Any = sys.modules.get("numpy")  # Any: imported by the script, never here
         if numpy is None or not places or places.step < 0:
             return self._scattered(places)
+        # More is computed than is asked for, because that is cheaper: the next slice is asked for soon.
         known, values = self._block
         if known.step != places.step or places[0] not in known or places[-1] not in known:
             known = range(places.start, self._length, places.step)[: max(len(places), BLOCK)]

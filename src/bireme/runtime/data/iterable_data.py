@@ -163,13 +163,23 @@ class StreamReader(Generic[Element]):
 
     def _next(self) -> Element:
         here = self._here
+        epoch, start = here.tail if here.tail is not None else (here.epoch, here.at)
         if self._elements is None:
-            self._elements = self._opened()
+            # A stream that shuffles does so alike on all ranks, and when it is read again up to some place.
+            epoch_order.seed_generators(self._seed, "stream", epoch)
+            if hasattr(self._stream, "set_epoch"):
+                self._stream.set_epoch(epoch)
+            if self._is_stateful and here.inner is not None:
+                _of(self._stream).load_state_dict(here.inner)
+                self._elements = iter(self._stream)
+            else:
+                elements = iter(self._stream)
+                next(itertools.islice(elements, start, start), None)
+                self._elements = elements
         if here.tail is None:
             element = next(self._elements)
-            self._here = replace(here, at=here.at + 1, inner=None)
+            self._here = replace(here, at=start + 1, inner=None)
             return element
-        epoch, start = here.tail
         try:
             element = next(self._elements)
         except StopIteration:
@@ -177,20 +187,6 @@ class StreamReader(Generic[Element]):
             return self._next()
         self._here = replace(here, tail=(epoch, start + 1), inner=None)
         return element
-
-    def _opened(self) -> Iterator[Element]:
-        here = self._here
-        epoch, start = here.tail if here.tail is not None else (here.epoch, here.at)
-        # A stream that shuffles does so alike on all ranks, and when it is read again up to some place.
-        epoch_order.seed_generators(self._seed, "stream", epoch)
-        if hasattr(self._stream, "set_epoch"):
-            self._stream.set_epoch(epoch)
-        if self._is_stateful and here.inner is not None:
-            _of(self._stream).load_state_dict(here.inner)
-            return iter(self._stream)
-        elements = iter(self._stream)
-        next(itertools.islice(elements, start, start), None)
-        return elements
 
 
 @dataclass(frozen=True)
@@ -234,26 +230,22 @@ class StreamSteps(Generic[Element]):
             elements, rows = elements + row.own, rows + 1
             if rows == rule.batch:
                 mark = reading.position
-        yield from self._end(StreamStep(position.epoch, number, elements, mark), row)
-
-    def _end(self, step: StreamStep[Element], rest: Row[Element]) -> Iterator[StreamStep[Element]]:
-        """The last steps of an epoch: the one that has been begun, and `rest`, too few for all ranks."""
-        over = Position(step.epoch + 1)
-        if self.rule.drop_last:
-            if len(step.elements) == self.rule.batch:
+        # Left are the step that has been begun, and the last row, which has too few for all ranks.
+        step, over = StreamStep(position.epoch, number, elements, mark), Position(position.epoch + 1)
+        if rule.drop_last:
+            if len(elements) == rule.batch:
                 yield replace(step, after=over)
-        elif rest.count == 0 or (self.rule.merges and step.elements):
-            if step.elements:
-                yield replace(step, elements=step.elements + rest.own, after=over)
-        elif self.epochs is None or step.epoch + 1 < self.epochs:
-            if step.elements:
-                yield replace(step, after=self._following(step.after, is_rest=True))
+        elif row.count == 0 or (rule.merges and elements):
+            if elements:
+                yield replace(step, elements=elements + row.own, after=over)
+        elif self.epochs is None or over.epoch < self.epochs:
+            if elements:
+                yield replace(step, after=self._following(mark, is_rest=True))
         else:
             # No epoch follows that they could open, and a stream cannot be turned back for others.
-            if step.elements:
+            if elements:
                 yield step
-            number = step.number + bool(step.elements)
-            yield StreamStep(step.epoch, number, rest.filled, over)
+            yield StreamStep(step.epoch, number + bool(elements), row.filled, over)
 
     def _following(self, position: Position, is_rest: bool) -> Position:
         """The beginning of the next epoch, which what is left of this one opens."""

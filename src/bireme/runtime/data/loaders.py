@@ -72,9 +72,16 @@ def loader_options(loader: Torch) -> LoaderOptions:
         drop_last = loader.batch_sampler.drop_last
     if type(sampler) is kinds.SubsetRandomSampler:
         return LoaderOptions(batch, drop_last, True, list(sampler.indices))
-    if not _is_whole(sampler, loader.dataset):
+    # Only samplers are known that go through the whole dataset, each sample once.
+    is_random = type(sampler) is kinds.RandomSampler
+    if is_random or type(sampler) is kinds.SequentialSampler:
+        is_whole = not (is_random and sampler.replacement) and len(sampler) == len(loader.dataset)
+    else:
+        is_shared = type(sampler) is kinds.distributed.DistributedSampler
+        is_whole = is_shared and len(sampler.dataset) == len(loader.dataset)
+    if not is_whole:
         raise _unknown(sampler, "sampler")
-    shuffle = type(sampler) is kinds.RandomSampler or bool(getattr(sampler, "shuffle", False))
+    shuffle = is_random or bool(getattr(sampler, "shuffle", False))
     return LoaderOptions(batch, drop_last, shuffle)
 
 
@@ -127,16 +134,6 @@ class WorkerInit:
             object.__setattr__(info, name, value)
         if self._users is not None:
             self._users(worker)
-
-
-def _is_whole(sampler: Torch, dataset: Torch) -> bool:
-    """Whether the sampler goes through the whole dataset, each sample once."""
-    kinds: Torch = sys.modules["torch.utils.data"]
-    if type(sampler) is kinds.RandomSampler:
-        return not sampler.replacement and len(sampler) == len(dataset)
-    if type(sampler) is kinds.SequentialSampler:
-        return len(sampler) == len(dataset)
-    return type(sampler) is kinds.distributed.DistributedSampler and len(sampler.dataset) == len(dataset)
 
 
 def _unknown(sampler: object, role: str) -> Complaint:
