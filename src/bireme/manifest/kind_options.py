@@ -59,7 +59,17 @@ def _value(fields: Fields, name: str, node: Node, wanted: Any) -> object:  # Any
     if origin is dict and fields.mapping(name) is None:
         return None
     if origin in (tuple, list):
-        return _list(fields, name, node, _without_none(arguments[0] if arguments else object))
+        item = _without_none(arguments[0] if arguments else object)
+        if item is str:
+            return fields.texts(name)
+        if isinstance(item, type) and issubclass(item, Struct):
+            found = [_struct(each, item) for each in fields.items(name)]
+            return [each for each in found if each is not None]
+        if (get_origin(item) or item) is dict:
+            return [each.here.plain() for each in fields.items(name)]
+        if not isinstance(node.value, list):
+            fields.error(name, f"wanted a list, found {describe(node)}")
+            return None
     plain: object = node.plain()
     return plain
 
@@ -79,18 +89,3 @@ def _struct(fields: Fields | None, declared: type[Struct]) -> Options | None:
     fields.done()
     missing = [each for each in msgspec.structs.fields(declared) if each.required]
     return None if any(each.encode_name not in found for each in missing) else found
-
-
-def _list(fields: Fields, name: str, node: Node, item: Any) -> object:  # Any: as above
-    if item is str:
-        return fields.texts(name)
-    if isinstance(item, type) and issubclass(item, Struct):
-        found = [_struct(each, item) for each in fields.items(name)]
-        return [each for each in found if each is not None]
-    if (get_origin(item) or item) is dict:
-        return [each.here.plain() for each in fields.items(name)]
-    if not isinstance(node.value, list):
-        fields.error(name, f"wanted a list, found {describe(node)}")
-        return None
-    plain: object = node.plain()
-    return plain
