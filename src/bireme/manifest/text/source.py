@@ -39,25 +39,31 @@ def read_path(path: Path, diagnostics: Diagnostics | None = None) -> list[Docume
     """
     documents: list[Document] = []
     noted = diagnostics or Diagnostics()
+    files = [path]
     try:
-        files = _files(path)
-    except BadManifest as error:
+        if path.is_dir():
+            files = [
+                each
+                for each in sorted(path.iterdir())
+                if each.suffix.lower() in _SUFFIXES and not each.name.startswith(".") and each.is_file()
+            ]
+    except OSError as error:
         files = []
-        _note(error, noted)
+        noted.error(None, "", _reason(error), file=str(path))
+    else:
+        if not files:
+            hint = "names must end in .yaml, .yml or .json"
+            noted.error(None, "", "the folder holds no manifest", hint, file=str(path))
     for file in files:
         try:
             documents += read_text(_content(file), str(file))
         except BadManifest as error:
-            _note(error, noted)
+            for each in error.diagnostics:
+                if isinstance(each, Diagnostic):
+                    noted.add(each)
     if diagnostics is None:
         noted.raise_if_any()
     return documents
-
-
-def _note(error: BadManifest, diagnostics: Diagnostics) -> None:
-    for each in error.diagnostics:
-        if isinstance(each, Diagnostic):
-            diagnostics.add(each)
 
 
 def read_text(text: bytes | str, file: str = "<stdin>") -> list[Document]:
@@ -82,22 +88,6 @@ def read_text(text: bytes | str, file: str = "<stdin>") -> list[Document]:
     if not documents:
         _refuse(file, "the file is empty" if not characters.strip() else "the file holds no document")
     return documents
-
-
-def _files(path: Path) -> list[Path]:
-    try:
-        if not path.is_dir():
-            return [path]
-        found = [
-            each
-            for each in sorted(path.iterdir())
-            if each.suffix.lower() in _SUFFIXES and not each.name.startswith(".") and each.is_file()
-        ]
-    except OSError as error:
-        _refuse(str(path), _reason(error))
-    if not found:
-        _refuse(str(path), "the folder holds no manifest", hint="names must end in .yaml, .yml or .json")
-    return found
 
 
 def _content(file: Path) -> bytes:
