@@ -71,12 +71,13 @@ class ImportReads:
             ):
                 self.prefixes.add(name.upper() + "_")
             frame = frame.f_back
-        return self._followed(names)
 
-    def _followed(self, names: Iterator[Any]) -> Iterator[Any]:
-        for name in names:
-            self._walked.append(os.fsdecode(name))
-            yield name
+        def followed() -> Iterator[Any]:
+            for name in names:
+                self._walked.append(os.fsdecode(name))
+                yield name
+
+        return followed()
 
     def relevant(self, env: Mapping[str, str]) -> Digests:
         """What an environment says of all that was read; equal for two that agree in it."""

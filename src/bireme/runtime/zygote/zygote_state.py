@@ -84,19 +84,18 @@ def memory(pid: int) -> int:
     ):
         family = [linux.process(int(word)) for word in file.read().split()]
         spares = [child.pid for child in family if child and zygote and child.session == zygote.session]
-    return sum(map(_share, [pid, *spares]))
-
-
-def _share(pid: int) -> int:
-    found: Dict[str, int] = {}
-    with (
-        contextlib.suppress(OSError, ValueError, IndexError),
-        open(f"/proc/{pid}/smaps_rollup", "rb") as file,
-    ):
-        file.readline()
-        for line in file:
-            name, _, rest = line.decode("ascii").partition(":")
-            found[name] = int(rest.split()[0]) * 1024
-    if "Pss_Anon" in found:
-        return found["Pss_Anon"] + found.get("Pss_Shmem", 0)
-    return found.get("Pss", 0)
+    total = 0
+    for process in (pid, *spares):
+        shares: Dict[str, int] = {}
+        with (
+            contextlib.suppress(OSError, ValueError, IndexError),
+            open(f"/proc/{process}/smaps_rollup", "rb") as rollup,
+        ):
+            rollup.readline()
+            for line in rollup:
+                name, _, rest = line.decode("ascii").partition(":")
+                shares[name] = int(rest.split()[0]) * 1024
+        # An older kernel tells no anonymous pages apart.
+        own = shares.get("Pss_Anon", shares.get("Pss", 0))
+        total += own + (shares.get("Pss_Shmem", 0) if "Pss_Anon" in shares else 0)
+    return total
