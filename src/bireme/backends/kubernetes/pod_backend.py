@@ -46,7 +46,7 @@ class Settings(Struct, frozen=True):
 
 
 class Counting(Struct):
-    """What the backend did, for whoever wants to know."""
+    """What the backend did."""
 
     created: int = 0
     deleted: int = 0
@@ -98,10 +98,17 @@ class ClusterBackend:
         await self._catch_up(stored)
         pods = list(self.index.of_job(job.uid))
         replicas = sorted(map(self._replica, pods), key=lambda replica: (replica.role, replica.index))
+        # What could not be made; a pod that is there was made after all, whatever its answer was.
+        faults = self._faults.get(key, {})
+        if faults:
+            missing = {wanted.name for wanted in replica_ids(job)} - {replica.name for replica in replicas}
+            for name in faults.keys() - missing:
+                del faults[name]
+        lacks = self._lacks.get(key)
         return Observation(
             tuple(replicas),
             self._admission(stored),
-            self._current_faults(key, job, replicas),
+            tuple(faults.values()) + ((lacks,) if lacks is not None else ()),
             drift=await self._drift(stored),
             unplaced_since=self._gangs.unplaced_since(job, pods),
         )
@@ -115,14 +122,14 @@ class ClusterBackend:
 
     async def act(self, key: str, job: Job, actions: tuple[Action, ...]) -> bool:
         again = False
-        removals = [one for one in actions if isinstance(one, Stop | Abandon)]
+        removals = [action for action in actions if isinstance(action, Stop | Abandon)]
         if removals:
-            again = await self._pacer.remove(key, removals, lambda one: self._remove(job, one))
+            again = await self._pacer.remove(key, removals, lambda removal: self._remove(job, removal))
             # A name that is free now is waited for. One that a finalizer holds must not be asked for at once.
-            struck_off = [one.uid for one in removals if isinstance(one, Abandon)]
+            struck_off = [removal.uid for removal in removals if isinstance(removal, Abandon)]
             again = again or any(self.index.find(job.uid, uid) is None for uid in struck_off)
         # Pods are made last: by then their group, and whatever else they are placed by, is as it should be.
-        starts = [one for one in actions if isinstance(one, Start)]
+        starts = [action for action in actions if isinstance(action, Start)]
         for action in actions:
             match action:
                 case Admit():
@@ -141,17 +148,8 @@ class ClusterBackend:
                         await self._gangs.remind(job, self._clock())
         return await self._start_all(key, job, starts) or again if starts else again
 
-    def _current_faults(self, key: str, job: Job, replicas: list[Replica]) -> tuple[Fault, ...]:
-        """What could not be made; a pod that is there was made after all, whatever its answer was."""
-        faults = self._faults.get(key, {})
-        wanted = {one.name for one in replica_ids(job)} - {one.name for one in replicas} if faults else set()
-        for name in faults.keys() - wanted:
-            del faults[name]
-        lacks = self._lacks.get(key)
-        return tuple(faults.values()) + ((lacks,) if lacks is not None else ())
-
     async def _catch_up(self, stored: Stored) -> None:
-        """Look at the pods themselves where our watch may be behind what somebody else wrote of them.
+        """Look at the pods themselves where our watch may be behind what another operator wrote of them.
 
         That is the operator before us, or one beside us for a moment. A pod that it saw and we do not would
         count as lost, one that it saw vanish and we still see would count twice.
@@ -165,13 +163,13 @@ class ClusterBackend:
             if owner(pod) == job.uid:
                 self._pods.learn(pod)
         there = {pod.metadata.uid for pod in listing.items}
-        for pod in [one for one in self.index.of_job(job.uid) if one.metadata.uid not in there]:
+        for pod in [pod for pod in self.index.of_job(job.uid) if pod.metadata.uid not in there]:
             if int(pod.metadata.resourceVersion) <= int(listing.version):
                 self._pods.forget(pod)
         self._caught_up[job.uid] = since
 
     def _replica(self, pod: Pod) -> Replica:
-        node = self._node(pod)
+        node = pod_status.READY_NODE if self._nodes is None else self._nodes.get("", pod.spec.nodeName)
         is_lost = pod_status.is_lost(pod, node)
         known = self._seen.get(pod.metadata.uid)
         version = pod.metadata.resourceVersion
@@ -181,17 +179,12 @@ class ClusterBackend:
         self._seen[pod.metadata.uid] = (version, is_lost, replica)
         return replica
 
-    def _node(self, pod: Pod) -> NodeObject | None:
-        if self._nodes is None:
-            return pod_status.READY_NODE
-        return self._nodes.get("", pod.spec.nodeName)
-
     def _admission(self, stored: Stored) -> Admission | None:
         job, status = stored.job, stored.status
         over = status.phase.is_final or job.policy.suspend
         if over and not self._gangs.holds(job) and not self._owned.has_autoscaler(job):
             return None
-        names = frozenset(one.name for one in replica_ids(job))
+        names = frozenset(replica.name for replica in replica_ids(job))
         addresses = Addresses(domain=self._settings.domain, shift=status.fence)
         granted = Granted(status.attempt, names, addresses, together=bool(self._settings.gang_scheduler))
         return granted if over else self._gangs.admission(job, granted)
@@ -200,26 +193,20 @@ class ClusterBackend:
         """Which of the job's objects beside its pods do not say what it says now."""
         job = stored.job
         drift = []
-        if await self._grants_too_much(stored):
-            drift.append(Part.LAUNCHER_ROLE)
+        if mpi_objects.grants(job) and not self.index.has_kubeflow_launcher(job.uid):
+            # One request for each job of an operator before us, and only when no right is needed any more.
+            thoroughly = stored.status.phase.is_final or job.policy.suspend
+            role = mpi_objects.launcher_role(job, self._workers(job))
+            try:
+                if await self._owned.grants_too_much(job, role, thoroughly=thoroughly):
+                    drift.append(Part.LAUNCHER_ROLE)
+            except ApiError as error:
+                _log.warning("a role was not read", extra={"job": job.name, "error": error.message})
         if self._gangs.is_stale(job):
             drift.append(Part.POD_GROUP)
         if self._owned.autoscaler_differs(job):
             drift.append(Part.AUTOSCALER)
         return tuple(drift)
-
-    async def _grants_too_much(self, stored: Stored) -> bool:
-        job = stored.job
-        if not mpi_objects.grants(job) or self.index.has_kubeflow_launcher(job.uid):
-            return False
-        # One request for each job of an operator before us, and only when no right is needed any more.
-        thoroughly = stored.status.phase.is_final or job.policy.suspend
-        role = mpi_objects.launcher_role(job, self._workers(job))
-        try:
-            return await self._owned.grants_too_much(job, role, thoroughly=thoroughly)
-        except ApiError as error:
-            _log.warning("a role was not read", extra={"job": job.name, "error": error.message})
-            return False
 
     # Upkeep.
 
@@ -272,7 +259,7 @@ class ClusterBackend:
             host_aliases=self._aliases(job, starts[0].attempt),
         )
         faults, is_over = await self._pacer.start(
-            key, starts, lambda one: self._start(job, one, templates, extras)
+            key, starts, lambda start: self._start(job, start, templates, extras)
         )
         if faults:
             self._faults[key] = faults
@@ -290,33 +277,31 @@ class ClusterBackend:
         assert role is not None, f"{start.replica} has a role that its job does not declare"
         body = pod_builder.pod(job, role, templates[role.type], start, extras)
         service = pod_builder.service(job, role, start.index)
+        pods, name = path("v1", "pods", job.namespace), start.replica
         try:
             # In this order a pod that is there has its service, whenever we are stopped in between.
             if service is not None:
                 await self._owned.make_service(job, service)
-            await self._create_pod(job, start.replica, body)
+            if kinds.of(job).remote_start(job) and name == mpi_pods.launcher_name(job):
+                rival = self.index.kubeflow_launcher(job.namespace, job.name)
+                await self._owned.require_sole_launcher(job, rival)
+            try:
+                pod = await self._api.create(pods, body, Pod)
+                self.counting.created += 1
+            except ApiError as refused:
+                if not refused.name_is_taken:
+                    raise
+                # It was made already, by an earlier self whose answer was lost, or it belongs to another.
+                pod = await self._api.get(path("v1", "pods", job.namespace, name), Pod)
+                if owner(pod) != job.uid:
+                    raise foreign("Pod", name) from refused
+                if JOB_NAME not in pod.metadata.labels:
+                    raise unwatched(name, job.namespace) from refused
         except ApiError as error:
             # A name that is taken is the replica's own matter; a quota, or a busy server, everybody's.
-            return replace(_fault(start.replica, error), alone=error.status == 409)
-        return None
-
-    async def _create_pod(self, job: Job, name: str, body: dict[str, Any]) -> None:
-        if kinds.of(job).remote_start(job) and name == mpi_pods.launcher_name(job):
-            rival = self.index.kubeflow_launcher(job.namespace, job.name)
-            await self._owned.require_sole_launcher(job, rival)
-        try:
-            pod = await self._api.create(path("v1", "pods", job.namespace), body, Pod)
-            self.counting.created += 1
-        except ApiError as error:
-            if not error.name_is_taken:
-                raise
-            # It was made already, by an earlier self whose answer was lost, or it is somebody else's.
-            pod = await self._api.get(path("v1", "pods", job.namespace, name), Pod)
-            if owner(pod) != job.uid:
-                raise foreign("Pod", name) from error
-            if JOB_NAME not in pod.metadata.labels:
-                raise unwatched(name, job.namespace) from error
+            return replace(_fault(name, error), alone=error.status == 409)
         self._pods.learn(pod)
+        return None
 
     async def _support(self, key: str, job: Job, replica: str) -> bool:
         """Make what the pods need; where that is refused, the replica cannot start."""
@@ -355,9 +340,9 @@ class ClusterBackend:
         if job.unit is not RestartScope.GANG or not meeting:
             return {}
         for pod in self.index.of_job(job.uid):
-            one = self._replica(pod)
-            if one.name == meeting and one.attempt == attempt and one.address:
-                return {meeting: one.address}
+            replica = self._replica(pod)
+            if replica.name == meeting and replica.attempt == attempt and replica.address:
+                return {meeting: replica.address}
         return {}
 
     # Removing.
@@ -366,36 +351,29 @@ class ClusterBackend:
         pod = self.index.find(job.uid, action.uid)
         if pod is None:
             return
+        grace: int | None = 0
+        if isinstance(action, Stop):
+            grace = None if action.grace is None else max(SHORTEST_GRACE, round(action.grace))
         where = path("v1", "pods", job.namespace, action.replica)
         try:
-            left = await self._api.delete(where, Pod, uid=action.uid, grace=_grace(action))
+            left = await self._api.delete(where, Pod, uid=action.uid, grace=grace)
         except ApiError as error:
             if error.status != 409:
                 raise
             left = None  # Another pod has that name by now.
         self.counting.deleted += not pod_status.is_leftover(pod)  # Such a pod was counted before.
-        if left is None or not _lives_on(left):
-            self._pods.forget(pod)
-        else:
+        # A pod lives on until its kubelet says that it ended, and for as long as a finalizer holds it.
+        if left is not None and (left.metadata.deletionGracePeriodSeconds or left.metadata.finalizers):
             self._pods.learn(left)
+        else:
+            self._pods.forget(pod)
         if isinstance(action, Stop) and action.for_good and pod_builder.has_own_services(job):
             await self._owned.drop_service(job, action.replica)
 
 
-def _grace(action: Stop | Abandon) -> int | None:
-    if isinstance(action, Abandon):
-        return 0
-    return None if action.grace is None else max(SHORTEST_GRACE, round(action.grace))
-
-
 def _first_name(job: Job) -> str:
     """The replica that is named where a refusal concerns them all."""
-    return next(one.name for one in replica_ids(job))
-
-
-def _lives_on(pod: Pod) -> bool:
-    """Whether a pod whose removal was asked for is still there: until its kubelet says that it ended."""
-    return bool(pod.metadata.deletionGracePeriodSeconds or pod.metadata.finalizers)
+    return next(replica.name for replica in replica_ids(job))
 
 
 def _fault(replica: str, error: ApiError) -> Fault:
