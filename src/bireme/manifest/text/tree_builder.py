@@ -125,23 +125,22 @@ class Builder:
         frame = self._frames[-1]
         frame.size += part.size
         frame.levels = max(frame.levels, part.levels + 1)
-        if isinstance(frame.node.value, list):
-            frame.node.value.append(part.node)
-        elif frame.wants_key:
-            self._take_key(frame, part.node)
-        else:
+        entries, node = frame.node.value, part.node
+        if isinstance(entries, list):
+            entries.append(node)
+            return
+        assert isinstance(entries, dict)
+        if not frame.wants_key:
             if frame.merging:
-                for each in part.node.value if isinstance(part.node.value, list) else [part.node]:
+                for each in node.value if isinstance(node.value, list) else [node]:
                     if isinstance(each.value, dict):
                         frame.merged.append(each.value)
                     else:
                         self.error(each.mark, f"{MERGE_KEY} takes over mappings, found {describe(each)}")
-            elif frame.key is not None and isinstance(frame.node.value, dict):
-                frame.node.value[frame.key] = part.node
+            elif frame.key is not None:
+                entries[frame.key] = node
             frame.key, frame.key_mark, frame.merging = None, None, False
-
-    def _take_key(self, frame: _Frame, node: Node) -> None:
-        assert isinstance(frame.node.value, dict)
+            return
         frame.key_mark = node.mark
         if not isinstance(node.value, str):
             template = "a template such as {{ name }} must be filled in first"
@@ -149,7 +148,7 @@ class Builder:
             self.error(node.mark, f"a key must be a text, found {describe(node)}", hint)
             return
         frame.key = node.value
-        if first := frame.node.value.get(node.value):
+        if first := entries.get(node.value):
             mark = first.key_mark or first.mark
             text = f"the key {quoted(node.value)} is here a second time"
             self.error(node.mark, f"{text}; the first is at line {mark.line}, column {mark.column}")
