@@ -90,21 +90,6 @@ def _version(kind: Kind, version: str, *, stored: bool) -> dict[str, object]:
 
 
 def _job(kind: Kind, version: str) -> Schema:
-    job = schemas.closed(
-        {
-            "apiVersion": schemas.text(),
-            "kind": schemas.text(),
-            "metadata": {"type": "object", "properties": {"name": schemas.text(most=cel_rules.MOST_NAME)}},
-            "spec": _spec(kind, version),
-            "status": schemas.status(),
-        },
-        required=("spec",),
-        description=f"A {kind.name}: one distributed training job.",
-    )
-    return schemas.with_rules(job, cel_rules.of_job(kind))
-
-
-def _spec(kind: Kind, version: str) -> Schema:
     managers = dict.fromkeys(name for version in kind.api_versions for name in kind.managers(version))
     types = kind.role_types(kind.api_versions[0])
     # One more than there can be, so that a misspelt one is named by its rule and not merely counted.
@@ -126,7 +111,18 @@ def _spec(kind: Kind, version: str) -> Schema:
         )
         fields["servedVersion"] = schemas.with_rules({**served, "default": version}, [kept])
     spec = schemas.closed(dict(sorted(fields.items())), required=(kind.specs,))
-    return schemas.with_rules(spec, kind.spec_rules)
+    job = schemas.closed(
+        {
+            "apiVersion": schemas.text(),
+            "kind": schemas.text(),
+            "metadata": {"type": "object", "properties": {"name": schemas.text(most=cel_rules.MOST_NAME)}},
+            "spec": schemas.with_rules(spec, kind.spec_rules),
+            "status": schemas.status(),
+        },
+        required=("spec",),
+        description=f"A {kind.name}: one distributed training job.",
+    )
+    return schemas.with_rules(job, cel_rules.of_job(kind))
 
 
 def _wide(name: str, type: str, path: str) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """Installs the definitions and the operator in a cluster, and removes them.
 
-Everything is applied on the server's side, so that what others set on the same objects stays theirs. Nobody
-is fought: where another operator serves the same kinds, or somebody else wants the same field otherwise, a
-sentence says so and nothing is changed.
+Everything is applied on the server's side, so that what others set on the same objects stays theirs. Where
+another operator serves the same kinds, or another manager has set the same field otherwise, a sentence says
+so and nothing is changed.
 """
 
 from __future__ import annotations
@@ -163,8 +163,23 @@ async def uninstall(api: Api, settings: OperatorSettings, *, keep_crds: bool = F
     for definition in [] if keep_crds else crds.every():
         yield await _delete(api, definition)
     yield await _delete(api, operator_objects.namespace(settings))
-    if not keep_crds:
-        await _until_gone(api)
+    if keep_crds:
+        return
+    seen: dict[str, str] = {}
+
+    async def left() -> list[str]:
+        found = await _definitions(api)
+        ours = {kind: there for kind, there in found.items() if conflicts.is_ours(there)}
+        for kind, there in ours.items():
+            version = _metadata(there, "resourceVersion")
+            # The server failed to clean up after it, and may not try again by itself.
+            is_forgotten = _has_condition(there, reason="InstanceDeletionFailed")
+            if is_forgotten and seen.get(kind) == version:
+                await _remind(api, there, version)
+            seen[kind] = version
+        return [crds.definition_name(kind) for kind in ours]
+
+    await _until_none(left, "not gone yet")
 
 
 # --- One object -------------------------------------------------------------------------------------------
@@ -280,23 +295,6 @@ async def _until_served(api: Api) -> None:
         ]
 
     await _until_none(served, "not served yet")
-
-
-async def _until_gone(api: Api) -> None:
-    seen: dict[str, str] = {}
-
-    async def left() -> list[str]:
-        ours = {kind: one for kind, one in (await _definitions(api)).items() if conflicts.is_ours(one)}
-        for kind, one in ours.items():
-            version = _metadata(one, "resourceVersion")
-            # The server failed to clean up after it, and may not try again by itself.
-            is_forgotten = _has_condition(one, reason="InstanceDeletionFailed")
-            if is_forgotten and seen.get(kind) == version:
-                await _remind(api, one, version)
-            seen[kind] = version
-        return [crds.definition_name(kind) for kind in ours]
-
-    await _until_none(left, "not gone yet")
 
 
 async def _remind(api: Api, definition: Object, version: str) -> None:

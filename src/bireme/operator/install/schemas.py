@@ -145,6 +145,26 @@ def pod_template() -> Schema:
     return opened({"metadata": metadata, "spec": with_rules(pod, [apart, *mounted])}, required=("spec",))
 
 
+_KNOWN_RESOURCES = CelRule(
+    "self.all(name, name.contains('/') || name in ["
+    + ", ".join(f"'{name}'" for name in known_fields.STANDARD_RESOURCES)
+    + "] || name.startsWith('hugepages-'))",
+    "must be a standard resource for containers: write cpu, memory, or the full name of a device such as "
+    "nvidia.com/gpu",
+)
+_WHOLE_DEVICES = CelRule(
+    "self.all(name, !name.contains('/') || !isQuantity(string(self[name])) "
+    "|| quantity(string(self[name])).isInteger())",
+    "the number of a device must be an integer",
+)
+_WITHIN_LIMITS = CelRule(
+    "!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) "
+    "|| !isQuantity(string(self.requests[name])) || !isQuantity(string(self.limits[name])) "
+    "|| !quantity(string(self.requests[name])).isGreaterThan(quantity(string(self.limits[name]))))",
+    "a request must be less than or equal to the limit",
+)
+
+
 def _container() -> Schema:
     variable = opened({"name": text(least=1), "value": text()}, required=("name",))
     port = opened({"containerPort": count(least=1, most=65535), "name": text()}, required=("containerPort",))
@@ -152,6 +172,8 @@ def _container() -> Schema:
         {"name": text(least=1, most=cel_rules.MOST_NAME), "mountPath": text(least=1)},
         required=("name", "mountPath"),
     )
+    amounts = with_rules(quantities(), [_KNOWN_RESOURCES, _WHOLE_DEVICES])
+    resources = opened({"requests": amounts, "limits": amounts})
     return opened(
         {
             "name": _label(),
@@ -161,7 +183,7 @@ def _container() -> Schema:
             "workingDir": text(),
             "env": listing(variable),
             "ports": listing(port),
-            "resources": _resources(),
+            "resources": with_rules(resources, [_WITHIN_LIMITS]),
             "volumeMounts": listing(mount, key="mountPath", most=_MOST_VOLUMES),
         },
         required=("name", "image"),
@@ -171,28 +193,6 @@ def _container() -> Schema:
 def _label() -> Schema:
     rule = CelRule(f"self.matches('{cel_rules.LABEL_1123}')", cel_rules.SENTENCE_1123)
     return with_rules(text(most=cel_rules.MOST_NAME), [rule])
-
-
-def _resources() -> Schema:
-    standard = ", ".join(f"'{name}'" for name in known_fields.STANDARD_RESOURCES)
-    known = CelRule(
-        f"self.all(name, name.contains('/') || name in [{standard}] || name.startsWith('hugepages-'))",
-        "must be a standard resource for containers: write cpu, memory, or the full name of a device such as "
-        "nvidia.com/gpu",
-    )
-    whole = CelRule(
-        "self.all(name, !name.contains('/') || !isQuantity(string(self[name])) "
-        "|| quantity(string(self[name])).isInteger())",
-        "the number of a device must be an integer",
-    )
-    amounts = with_rules(quantities(), [known, whole])
-    within = CelRule(
-        "!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) "
-        "|| !isQuantity(string(self.requests[name])) || !isQuantity(string(self.limits[name])) "
-        "|| !quantity(string(self.requests[name])).isGreaterThan(quantity(string(self.limits[name]))))",
-        "a request must be less than or equal to the limit",
-    )
-    return with_rules(opened({"requests": amounts, "limits": amounts}), [within])
 
 
 def quantities() -> Schema:
