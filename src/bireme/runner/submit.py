@@ -93,13 +93,13 @@ def check(home: Path, submission: Submission) -> tuple[Job, tuple[str, ...]]:
 
 def together(refused: Sequence[errors.BiremeError]) -> errors.BiremeError:
     """One error for the jobs of a manifest that cannot run; what they lack is supplied by its flags."""
-    lacking = [one for one in refused if one.flags]
+    lacking = [error for error in refused if error.flags]
     if len(lacking) < 2:
         return refused[0]
     return _supplied_by(
-        "\n".join(one.what for one in lacking),
-        dict.fromkeys(pair for one in lacking for pair in errors.options(one.flags)),
-        dict.fromkeys(each for one in refused for each in one.by_hand),
+        "\n".join(error.what for error in lacking),
+        dict.fromkeys(pair for error in lacking for pair in errors.options(error.flags)),
+        dict.fromkeys(way for error in refused for way in error.by_hand),
     )
 
 
@@ -117,7 +117,7 @@ def lack_now(run: RunDirectory, job: Job, now: float) -> str:
     from bireme.runs.ledger import Ledger  # here: it imports SQLite, and a submission does without
 
     ledger = Ledger(run.home, gpus.capacity)
-    runs_now = any(one.run == run.id for one in ledger.holders())
+    runs_now = any(claim.run == run.id for claim in ledger.holders())
     if job.unit is not RestartScope.GANG or not runs_now:
         return ""
     return ledger.lack(run.id, _demands(job), now)
@@ -151,7 +151,7 @@ def submit(home: Path, submission: Submission, uid: str, now: float) -> Submitte
 
 def _demands(job: Job) -> tuple[Demand, ...]:
     asked = (wiring.demand(job, member, frozenset()) for member in replica_ids(job))
-    return tuple(one for one in asked if one is not None)
+    return tuple(demand for demand in asked if demand is not None)
 
 
 def _empty(job: Job, around: Around) -> list[MissingInput]:
@@ -169,17 +169,17 @@ def _lacks(job: Job, lacking: list[MissingInput], impossible: str) -> errors.Bad
     if impossible:
         lacking = [*lacking, MissingInput("", f"it {impossible}", ("--fit",))]
     # A volume of several roles, or a script in an empty claim, is supplied by one and the same option.
-    flags = dict.fromkeys(one.flags for one in lacking if one.flags)
-    lines = [str(one) for one in lacking[:_MOST_LACKING]]
+    flags = dict.fromkeys(item.flags for item in lacking if item.flags)
+    lines = [str(item) for item in lacking[:_MOST_LACKING]]
     if more := len(lacking) - len(lines):
         lines.append(f"and {more} more")
-    by_hand = dict.fromkeys(one.hint for one in lacking if one.hint and not one.flags)
+    by_hand = dict.fromkeys(item.hint for item in lacking if item.hint and not item.flags)
     what = "\n".join([f"{job.kind} {job.name} cannot run here as it is:", *lines])
     return _supplied_by(what, flags, by_hand)
 
 
 def _supplied_by(what: str, flags: Iterable[tuple[str, ...]], by_hand: Iterable[str] = ()) -> errors.BadInput:
-    words = tuple(word for one in flags for word in one)
+    words = tuple(word for pair in flags for word in pair)
     error = errors.BadInput(what, hint=f"add {shlex.join(words)}" if words else "")
     error.flags, error.by_hand = words, tuple(by_hand)
     return error
@@ -191,6 +191,6 @@ def _no_room(submission: Submission, impossible: str, lacking: list[MissingInput
         "\n".join([what, *map(str, lacking)]), hint="ask for less, or let `--fit` shrink it to this machine"
     )
     if not submission.script:
-        error.flags = (*(word for one in lacking for word in one.flags), "--fit")
-        error.by_hand = tuple(dict.fromkeys(one.hint for one in lacking if one.hint and not one.flags))
+        error.flags = (*(word for item in lacking for word in item.flags), "--fit")
+        error.by_hand = tuple(dict.fromkeys(item.hint for item in lacking if item.hint and not item.flags))
     return error

@@ -76,7 +76,7 @@ class RunDirectory:
     def desired(self) -> Desired:
         found = self._read("job.json", Desired)
         for role in found.job.roles:
-            if all(one.name != role.main for one in role.pod.containers):
+            if all(container.name != role.main for container in role.pod.containers):
                 raise errors.OurBug(
                     f"{self.path / 'job.json'} is damaged: {role.name} has no container {role.main!r}",
                     hint=f"remove the run with `bireme rm {self.id}`; its logs are in {self.logs}",
@@ -120,7 +120,7 @@ class RunDirectory:
         return context
 
     def append_events(self, events: Iterable[Event], now: float) -> None:
-        recorded = [RecordedEvent(now, one.type, one.reason, one.message) for one in events]
+        recorded = [RecordedEvent(now, event.type, event.reason, event.message) for event in events]
         if recorded:
             journal = self._events()
             try:
@@ -215,8 +215,8 @@ def create(home: Path, desired: Desired, context: RunContext) -> tuple[RunDirect
     with door(home), files.explained(folder):
         folder.mkdir(mode=files.PRIVATE_FOLDER, exist_ok=True)
         _clear(folder)
-        for one in active(home, name):
-            raise still_active(one, "end it with `bireme rm {}`, or choose another name with `--name`")
+        for other in active(home, name):
+            raise still_active(other, "end it with `bireme rm {}`, or choose another name with `--name`")
         last = newest(home, name)
         run = RunDirectory(home, RunId(name, last.id.number + 1 if last else 1))
         try:
@@ -275,7 +275,7 @@ def find(home: Path, name: str, number: int | None) -> RunDirectory:
 def every(home: Path) -> tuple[RunDirectory, ...]:
     """Returns every run, by name and number."""
     with files.explained(runs_folder(home)), suppress(FileNotFoundError):
-        names = sorted(one.name for one in os.scandir(runs_folder(home)) if is_name(one.name))
+        names = sorted(entry.name for entry in os.scandir(runs_folder(home)) if is_name(entry.name))
         found = [(name, number) for name in names for number in sorted(_numbers(runs_folder(home) / name))]
         return tuple(RunDirectory(home, RunId(name, number)) for name, number in found)
     return ()
@@ -305,7 +305,7 @@ def _made(run: RunDirectory, desired: Desired, context: RunContext) -> FileLock:
 
 def _numbers(folder: Path) -> list[int]:
     with files.explained(folder), suppress(FileNotFoundError, NotADirectoryError):
-        return [int(one.name) for one in os.scandir(folder) if is_number(one.name)]
+        return [int(entry.name) for entry in os.scandir(folder) if is_number(entry.name)]
     return []
 
 

@@ -122,8 +122,9 @@ class Ledger:
         """Says what the run would wait for if its next attempt asked for this now; nothing is claimed."""
         capacity = self._capacity()
         fitting, _ = admission.capped(capacity, demands)
-        ahead = [Want(str(one.run), one.since, one.demands) for one in self.queue() if one.run != run]
-        held = [one.held for one in self.holders()]
+        others = (ticket for ticket in self.queue() if ticket.run != run)
+        ahead = [Want(str(ticket.run), ticket.since, ticket.demands) for ticket in others]
+        held = [claim.held for claim in self.holders()]
         verdict = admission.decide(capacity, held, [*ahead, Want(str(run), now, fitting)], now)
         return verdict.waiting.get(str(run), "")
 
@@ -143,12 +144,14 @@ class Ledger:
     def holders(self) -> tuple[MachineClaim, ...]:
         """Returns the living claims, the oldest first."""
         claims = self._database.run(lambda connection: _Book(connection).claims())
-        return tuple(sorted((one for one in claims if self._lives(one.run)), key=lambda one: one.since))
+        living = (claim for claim in claims if self._lives(claim.run))
+        return tuple(sorted(living, key=lambda claim: claim.since))
 
     def queue(self) -> tuple[Ticket, ...]:
-        """Returns who waits, the first in the queue first."""
+        """Returns the tickets of the runs that wait, the first in the queue first."""
         tickets = self._database.run(lambda connection: _Book(connection).tickets())
-        return tuple(sorted((one for one in tickets if self._lives(one.run)), key=lambda one: one.since))
+        living = (ticket for ticket in tickets if self._lives(ticket.run))
+        return tuple(sorted(living, key=lambda ticket: ticket.since))
 
     def runs(self) -> tuple[RunRow, ...]:
         """Returns all runs, the newest first, as their directories say."""
@@ -174,22 +177,22 @@ class Ledger:
         return True
 
     def _answer(self, book: _Book, ask: _Ask, capacity: Capacity, woken: list[RunId]) -> Grant | Waiting:
-        claims = {one.run: one for one in book.claims()}
+        claims = {claim.run: claim for claim in book.claims()}
         own = claims.get(ask.run)
         if own and own.grant.attempt == ask.attempt and own.demands == ask.demands:
             book.drop_ticket(ask.run)
             return own.grant
-        dead = [one for one in claims if one != ask.run and not self._lives(one)]
-        for one in dead:
-            self._drop_claim(book, one)
-            del claims[one]
+        dead = [run for run in claims if run != ask.run and not self._lives(run)]
+        for run in dead:
+            self._drop_claim(book, run)
+            del claims[run]
         tickets = self._tickets(book, ask)
-        wants = [Want(str(one.run), one.since, one.demands) for one in tickets]
-        verdict = admission.decide(capacity, [one.held for one in claims.values()], wants, ask.now)
+        wants = [Want(str(ticket.run), ticket.since, ticket.demands) for ticket in tickets]
+        verdict = admission.decide(capacity, [claim.held for claim in claims.values()], wants, ask.now)
         held = verdict.granted(str(ask.run))
         outdated = own is not None and own.grant.attempt != ask.attempt
         if dead or (held is None and outdated):
-            woken[:] = [one.run for one in tickets if one.run != ask.run]
+            woken[:] = [ticket.run for ticket in tickets if ticket.run != ask.run]
         if held is not None:
             book.drop_ticket(ask.run)
             return self._grant(book, ask, held, claims)
@@ -199,7 +202,7 @@ class Ledger:
 
     def _tickets(self, book: _Book, ask: _Ask) -> list[Ticket]:
         """Returns the queue with the one who asks in it, without those that have no runner."""
-        queue = {one.run: one for one in book.tickets()}
+        queue = {ticket.run: ticket for ticket in book.tickets()}
         since = queue[ask.run].since if ask.run in queue else ask.now
         mine = Ticket(ask.run, since, ask.now, ask.fitting)
         book.put_ticket(mine)

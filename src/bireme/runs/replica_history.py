@@ -57,7 +57,7 @@ class ReplicaHistory(Struct, frozen=True):
 
 def newest(all_lives: Iterable[ReplicaHistory]) -> dict[str, ReplicaHistory]:
     """The last life under each replica's name."""
-    return {one.replica: one for one in all_lives}
+    return {life.replica: life for life in all_lives}
 
 
 def ran(all_lives: Iterable[ReplicaHistory], now: float) -> float | None:

@@ -90,7 +90,7 @@ def _life(line: LogLine, starts: Starts) -> Incarnation:
     if not before:
         return 0, 0
     attempt = before[-1][1]
-    return attempt, sum(one == attempt for _, one in before) - 1
+    return attempt, sum(earlier == attempt for _, earlier in before) - 1
 
 
 def _starts(run: RunDirectory) -> Starts:

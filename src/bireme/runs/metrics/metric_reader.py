@@ -117,7 +117,9 @@ class RunMetrics:
         """The values of a name, one series for each source that has any."""
         by_source = self._columns.get(name, {})
         lives = [
-            (source, life, min(one.steps)) for source, each in by_source.items() for life, one in each.items()
+            (source, life, min(columns.steps))
+            for source, by_life in by_source.items()
+            for life, columns in by_life.items()
         ]
         ends = _ends(lives)
         found = []

@@ -41,7 +41,9 @@ _RIGHTS = 5.0  # Seconds that rights which were just given may take to be known 
 _ENDING = 10.0  # Seconds that ending a command may take.
 _ENDS = """\
 for name in TERM KILL; do
-  for one in /proc/[0-9]*; do grep -qs "$0" $one/environ && kill -$name ${one#/proc/} && found=1; done
+  for process in /proc/[0-9]*; do
+    grep -qs "$0" $process/environ && kill -$name ${process#/proc/} && found=1
+  done
   [ "$found$name" = 1TERM ] && sleep 1
 done
 """

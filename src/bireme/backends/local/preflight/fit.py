@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from bireme.core.machine.admission import Capacity
-from bireme.model.job import Job, Role
+from bireme.model.job import Job
 from bireme.model.pods import Container, Resources
 from bireme.model.quantities import show_cpu, show_memory
 
@@ -67,15 +67,12 @@ def _scaled(job: Job, cpu: float, memory: float) -> Job:
 
 
 def _each_container(job: Job, change: Callable[[Resources], Resources]) -> Job:
-    def container(one: Container) -> Container:
-        return replace(one, requests=change(one.requests), limits=change(one.limits))
+    def changed(container: Container) -> Container:
+        return replace(container, requests=change(container.requests), limits=change(container.limits))
 
-    def role(one: Role) -> Role:
-        pod = replace(
-            one.pod,
-            containers=tuple(container(each) for each in one.pod.containers),
-            init_containers=tuple(container(each) for each in one.pod.init_containers),
-        )
-        return replace(one, pod=pod)
-
-    return replace(job, roles=tuple(role(one) for one in job.roles))
+    roles = []
+    for role in job.roles:
+        containers = tuple(changed(container) for container in role.pod.containers)
+        inits = tuple(changed(container) for container in role.pod.init_containers)
+        roles.append(replace(role, pod=replace(role.pod, containers=containers, init_containers=inits)))
+    return replace(job, roles=tuple(roles))

@@ -119,8 +119,13 @@ def volume_flags(claim: str, job: Job, around: Around) -> tuple[str, ...]:
     """The option that would supply a claim: a folder of its name, or of its mount's, where there is one."""
     names = [claim]
     for role in job.roles:
-        mounted = {one.name for one in role.pod.volumes if isinstance(one.source, VolumeClaim)}
-        mounts = [mount for one in role.pod.containers for mount in one.mounts if mount.volume in mounted]
+        mounted = {volume.name for volume in role.pod.volumes if isinstance(volume.source, VolumeClaim)}
+        mounts = [
+            mount
+            for container in role.pod.containers
+            for mount in container.mounts
+            if mount.volume in mounted
+        ]
         names += [os.path.basename(mount.path.rstrip("/")) for mount in mounts]
     folders = (Path(around.cwd, name) for name in names if name)
     found = next((folder for folder in folders if os.path.isdir(folder)), None)
@@ -176,8 +181,8 @@ class _Program:
         self._container = container
         self._around = around
         self._overrides, self._cwd = around.overrides, around.cwd
-        self._volumes = {one.name: one for one in role.pod.volumes}
-        self._mounts = sorted(container.mounts, key=lambda one: -len(one.path))
+        self._volumes = {volume.name: volume for volume in role.pod.volumes}
+        self._mounts = sorted(container.mounts, key=lambda mount: -len(mount.path))
         self._files = files
         self._is_alone = not role.pod.init_containers and len(role.pod.containers) == 1
 
@@ -190,7 +195,9 @@ class _Program:
         opened = command_lines.opened((*container.command, *container.args))
         if container.working_dir and self._lacks(container.working_dir):
             text = f"its workingDir {container.working_dir} is not on this machine"
-            scripts = [one.path for one in opened if one.use is Use.SCRIPT and not one.path.startswith("/")]
+            scripts = [
+                file.path for file in opened if file.use is Use.SCRIPT and not file.path.startswith("/")
+            ]
             yield MissingInput(where, text, self._flags(container.working_dir, scripts))
             return
         for file in opened:
@@ -212,7 +219,7 @@ class _Program:
         # Which option should have supplied it, and does not.
         if (mount := self._mount_of(file.path)) is not None:
             text += f" in volume {mount.volume}"
-        elif covering := next((one for one in self._overrides.maps if _is_below(file.path, one)), None):
+        elif covering := next((root for root in self._overrides.maps if _is_below(file.path, root)), None):
             text += f" in what --map {covering} supplies"
         if not file.path.startswith("/"):
             return MissingInput(where, text, hint=f"the job runs in {folder}: put it there")
@@ -290,11 +297,13 @@ def _with_files(cwd: Path, folder: str, names: Iterable[str]) -> Path | None:
     if not wanted:
         return None
     try:
-        below = sorted(one for one in cwd.iterdir() if os.path.isdir(one) and not one.name.startswith("."))
+        below = sorted(
+            path for path in cwd.iterdir() if os.path.isdir(path) and not path.name.startswith(".")
+        )
     except OSError:
         below = []
     likely = (cwd / os.path.basename(folder.rstrip("/")), cwd, *below)
-    return next((one for one in likely if all(os.path.isfile(one / name) for name in wanted)), None)
+    return next((path for path in likely if all(os.path.isfile(path / name) for name in wanted)), None)
 
 
 def _shown(folder: Path | None) -> str:

@@ -42,7 +42,7 @@ def applied(job: Job, overrides: Overrides) -> Job:
 
 def images(job: Job) -> list[str]:
     """The images that are not used here."""
-    found = [one.image for role in job.roles for one in role.pod.containers if one.image]
+    found = [container.image for role in job.roles for container in role.pod.containers if container.image]
     return list(dict.fromkeys(found))
 
 

@@ -41,11 +41,11 @@ def variables(part: Any) -> Dict[str, Any]:
     seen = {id(part)}
     todo: List[Tuple[str, Any]] = [("", part)]
     while todo:
-        path, one = todo.pop(0)
-        if _is_variable(one):
-            found[path or "it"] = one
+        path, trackable = todo.pop(0)
+        if _is_variable(trackable):
+            found[path or "it"] = trackable
             continue
-        for name, child in _children(one):
+        for name, child in _children(trackable):
             if id(child) not in seen:
                 seen.add(id(child))
                 todo.append((f"{path}/{name}" if path else name, child))
@@ -60,11 +60,11 @@ def build(parts: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     models: Dict[int, Any] = {}
     unbuilt: List[Any] = []
     for part in parts.values():
-        for one in _inside(part):
-            if _is_keras(one, "Model"):
-                models[id(one)] = one
-            elif _is_keras(one, "Optimizer") and not one.built:
-                unbuilt.append(one)
+        for trackable in _inside(part):
+            if _is_keras(trackable, "Model"):
+                models[id(trackable)] = trackable
+            elif _is_keras(trackable, "Optimizer") and not trackable.built:
+                unbuilt.append(trackable)
     # Something was saved that only an optimizer makes which has done a step.
     is_trained = any(
         name.rpartition("/")[2].startswith("slot-") for names in saved.values() for name in names
@@ -97,19 +97,19 @@ def assign(part: Any, saved: Mapping[str, Any]) -> None:
         variable.assign(saved[name])
 
 
-def _children(one: Any) -> Iterator[Tuple[str, Any]]:
-    if _is_keras(one, "Optimizer"):
-        for number, variable in enumerate(one.variables):
+def _children(trackable: Any) -> Iterator[Tuple[str, Any]]:
+    if _is_keras(trackable, "Optimizer"):
+        for number, variable in enumerate(trackable.variables):
             # Their names have the names of layers in them, which are numbered through in each process.
             yield (f"slot-{number}" if number > 1 else str(number)), variable
-    elif _is_keras(one, "Layer"):
-        for number, variable in enumerate(one.variables):
+    elif _is_keras(trackable, "Layer"):
+        for number, variable in enumerate(trackable.variables):
             yield f"{number}-{variable.path.rpartition('/')[2]}", variable
-        if getattr(one, "optimizer", None) is not None:
-            yield "optimizer", one.optimizer
+        if getattr(trackable, "optimizer", None) is not None:
+            yield "optimizer", trackable.optimizer
     else:
         tensorflow: Any = sys.modules["tensorflow"]
-        yield from tensorflow.train.TrackableView(one).children(one).items()
+        yield from tensorflow.train.TrackableView(trackable).children(trackable).items()
 
 
 def _inside(part: Any) -> Iterator[Any]:
@@ -118,10 +118,10 @@ def _inside(part: Any) -> Iterator[Any]:
         return
     todo, seen = [part], {id(part)}
     while todo:
-        one = todo.pop()
-        yield one
-        if not _is_variable(one):
-            fresh = [child for _, child in _children(one) if id(child) not in seen]
+        trackable = todo.pop()
+        yield trackable
+        if not _is_variable(trackable):
+            fresh = [child for _, child in _children(trackable) if id(child) not in seen]
             seen |= {id(child) for child in fresh}
             todo += fresh
 

@@ -77,8 +77,8 @@ class Sheet:
         _refuse_unless(0 < self.block <= _LARGEST_BLOCK and _are_sizes(self.crcs))
         # So a size that was made up needs as many checksums, and cannot ask for more memory than those.
         _refuse_unless(len(self.crcs) == -(-self.size // self.block))
-        _refuse_unless(all(one.offset + one.size <= self.size for one in self.arrays))
-        _refuse_unless(all(one.array < len(self.arrays) for one in self.chunks))
+        _refuse_unless(all(array.offset + array.size <= self.size for array in self.arrays))
+        _refuse_unless(all(chunk.array < len(self.arrays) for chunk in self.chunks))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class CheckpointHead:
 
     @property
     def size(self) -> int:
-        return sum(one.size + one.sheet_size for one in self.ranks.values())
+        return sum(signature.size + signature.sheet_size for signature in self.ranks.values())
 
 
 def serial(generation: int, number: int) -> int:
@@ -194,15 +194,17 @@ def read_head(text: bytes) -> CheckpointHead:
     content = unseal(text)
     if content.get("version") != VERSION:
         raise Unreadable(f"is of format {str(content.get('version'))[:20]}, and this Bireme reads {VERSION}")
-    ranks = {int(rank): Signature(**one) for rank, one in content.pop("ranks").items()}
+    ranks = {int(rank): Signature(**signature) for rank, signature in content.pop("ranks").items()}
     return CheckpointHead(**content, ranks=ranks)
 
 
 def write_sheet(sheet: Sheet) -> bytes:
     # Not asdict(), which would copy the tree once more.
     content = dict(vars(sheet))
-    content["arrays"] = [[one.kind, one.dtype, one.shape, one.offset, one.size] for one in sheet.arrays]
-    content["chunks"] = [[one.path, one.offsets, one.sizes, one.array] for one in sheet.chunks]
+    content["arrays"] = [
+        [array.kind, array.dtype, array.shape, array.offset, array.size] for array in sheet.arrays
+    ]
+    content["chunks"] = [[chunk.path, chunk.offsets, chunk.sizes, chunk.array] for chunk in sheet.chunks]
     return seal(content)
 
 

@@ -93,7 +93,7 @@ class FolderStore:
         mine = owner_marks.key(owner.run)
         for name in self._entries():
             path = os.path.join(self.where, name)
-            staged, trash, chosen = (one.fullmatch(name) for one in (_STAGING, _TRASH, _CHOICE))
+            staged, trash, chosen = (pattern.fullmatch(name) for pattern in (_STAGING, _TRASH, _CHOICE))
             with contextlib.suppress(OSError):
                 if trash and trash.group(1) == mine:
                     shutil.rmtree(path, ignore_errors=True)

@@ -154,13 +154,13 @@ class Bucket:
         """The objects under the prefix that are not part of a checkpoint."""
         with self._saying():
             listed = self._library.list_with_delimiter(self._store)
-            return [str(one["path"]) for one in listed["objects"]]
+            return [str(entry["path"]) for entry in listed["objects"]]
 
     def objects(self, under: Optional[str] = None) -> Dict[str, int]:
         """All objects under the prefix, or a part of it, and their sizes."""
         with self._saying():
             listed = itertools.chain.from_iterable(self._library.list(self._store, under))
-            return {str(one["path"]): int(one["size"]) for one in listed}
+            return {str(entry["path"]): int(entry["size"]) for entry in listed}
 
     def get(self, path: str) -> bytes:
         with self._saying():
@@ -286,7 +286,7 @@ class Making:
         if second is None:
             self._bucket.put(path, bytes(first))
         else:
-            self._bucket.put_all(path, (bytes(one) for one in itertools.chain((first, second), rest)))
+            self._bucket.put_all(path, (bytes(block) for block in itertools.chain((first, second), rest)))
 
     def sign(self, file: str, text: bytes) -> None:
         self._bucket.put(f"{self._name}/{file}", text)
@@ -327,11 +327,11 @@ def _is_past(match: re.Match[str], owner: Owner) -> bool:
 
 
 def _names(paths: Iterable[str]) -> List[str]:
-    found = (path.split("/") for path in paths)
+    found = (path.partition("/") for path in paths)
     return [
-        one[0]
-        for one in found
-        if one[1:] == [checkpoint_format.HEAD] and checkpoint_format.step_of(one[0]) is not None
+        folder
+        for folder, _, file in found
+        if file == checkpoint_format.HEAD and checkpoint_format.step_of(folder) is not None
     ]
 
 

@@ -125,7 +125,7 @@ def read(text: bytes) -> OwnerMark:
         raise Malformed("is no JSON") from None
     if not isinstance(content, dict):
         raise Malformed("is no mark")
-    known = {one.name for one in fields(OwnerMark)}
+    known = {field.name for field in fields(OwnerMark)}
     mark = OwnerMark(**{"run": None, **{name: value for name, value in content.items() if name in known}})
     if not (_LEGACY.issubset(content) and _is_sound(mark)):
         raise Malformed("is no mark")
@@ -194,16 +194,16 @@ def _is_sound(mark: OwnerMark) -> bool:
     released: Any = mark.is_released
     period: Any = mark.period
     return (
-        all(type(one) is str and len(one) <= 4096 for one in texts)
-        and all(type(one) is int and 0 <= one < 1 << 62 for one in numbers)
+        all(type(text) is str and len(text) <= 4096 for text in texts)
+        and all(type(number) is int and 0 <= number < 1 << 62 for number in numbers)
         and mark.generation < GENERATIONS
         and type(released) is bool
         and type(period) in (int, float)
         and 0 <= period < 3600
-        and all(_HEX.fullmatch(one) for one in (mark.session, mark.launch, mark.origin or ""))
+        and all(_HEX.fullmatch(text) for text in (mark.session, mark.launch, mark.origin or ""))
     )
 
 
 def _shown(text: str) -> str:
     """A word of another run, fit for a terminal."""
-    return "".join(one if one.isprintable() else "?" for one in text[:200])
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
