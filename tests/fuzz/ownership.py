@@ -21,7 +21,7 @@ def owner_mark(folder: Path) -> Target:
     def read(data: bytes) -> None:
         mark = owner_marks.read(data)
         owner_marks.judge(mark, OWNER, is_meant=True, is_dead=owner_marks.is_dead(mark))
-        f"{mark.shown_run} {mark.who}".encode()
+        f"{mark.shown_run} {mark.shown_process}".encode()
 
     trees = (json.loads(sample), json.loads(legacy))
     return Target("owner mark", (sample, legacy), read, (owner_marks.Malformed,), trees, corpus=(DEEP,))

@@ -62,7 +62,7 @@ class Stop(Struct, frozen=True, tag="stop"):
     grace: float | None = None
     """Seconds; None means the replica's own."""
     for_good: bool = False
-    """Nobody of this name comes back soon: what makes it reachable goes with it."""
+    """No replica of this name comes back soon: what makes it reachable goes with it."""
 
 
 class Abandon(Struct, frozen=True, tag="abandon"):

@@ -38,7 +38,7 @@ _MOST_EXPONENT = 100
 def parse(written: Written) -> Fraction:
     """Returns the exact value, sign included; raises ValueError with a sentence for people.
 
-    Whoever cannot use a negative quantity refuses it: the sign is kept here.
+    A caller that cannot use a negative quantity refuses it: the sign is kept here.
     """
     text = _as_text(written)
     shape = _SHAPE.fullmatch(text)

@@ -85,7 +85,7 @@ class Replica(Struct, frozen=True):
     leftover: bool = False
     """It has ended, its removal was asked for, and only its node has still to confirm that."""
     abandoned: bool = False
-    """Nobody will report its end. No backend says so: `core.replicas.removal` concludes it from the above."""
+    """No node will report its end. No backend tells: `core.replicas.removal` concludes it from the above."""
     restarts: int = 0
     """How often its programs were started again in place."""
     loss: Loss = Loss.CRASH
@@ -152,7 +152,7 @@ class Granted(Struct, frozen=True, tag="granted"):
     replicas: frozenset[str]
     addresses: Addresses = Addresses()
     together: bool = False
-    """Nobody is given a place, and with it an address, before all that may start are there."""
+    """No replica is given a place, and with it an address, before all that may start are there."""
 
 
 class Waiting(Struct, frozen=True, tag="waiting"):

@@ -103,7 +103,7 @@ class AttemptProgress(Struct, frozen=True, omit_defaults=True):
     crashes: int = 0
     evictions: int = 0
     lasted: bool = False
-    """Everybody of an attempt ran for long: it had begun, whether it told of steps or not."""
+    """All replicas of an attempt ran for long: it had begun, whether it told of steps or not."""
 
 
 class Status(Struct, frozen=True, omit_defaults=True):

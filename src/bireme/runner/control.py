@@ -88,7 +88,7 @@ def goes_on(run: RunDirectory) -> bool:
 
 
 def hold_ended(run: RunDirectory) -> FileLock | None:
-    """Hold a run that has ended or is to be removed, so that nobody takes it; None if it continues."""
+    """Hold a run that has ended or is to be removed, so that no process takes it; None if it continues."""
     lock = run.hold()
     if lock is None:
         return None

@@ -69,7 +69,7 @@ class RunStore:
             self.run.append_events(told, self._clock.time())
 
         if self.status.phase.is_at_rest:
-            # The truth is written: nobody who removes or resumes the job waits long for its events.
+            # The truth is written: no command that removes or resumes the job waits long for its events.
             await self._room.within(LAST_TRIES, write)
         else:
             await self._room.until(write)

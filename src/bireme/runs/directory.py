@@ -47,7 +47,7 @@ class RunDirectory:
     | claim.json | what the run holds in the ledger | the ledger |
     | logs/ | a file per replica and container | the runner |
     | lock | held by the runner while it lives | |
-    | wake | a pipe that wakes the runner | anybody |
+    | wake | a pipe that wakes the runner | any command |
     """
 
     def __init__(self, home: Path, id: RunId) -> None:
@@ -109,7 +109,7 @@ class RunDirectory:
         return self._read("status.json", Status)
 
     def write_status(self, status: Status) -> None:
-        """Replaces the status, durably; only for who holds the run."""
+        """Replaces the status, durably; only for the holder of the run."""
         files.replace(self.path / "status.json", msgspec.json.encode(status))
 
     def context(self) -> RunContext:
@@ -168,8 +168,8 @@ class RunDirectory:
     def delete(self, unless: Callable[[], bool] = lambda: False) -> bool:
         """Removes the directory; a crash meanwhile leaves either the run or nothing that looks like one.
 
-        It is for the caller to see that nobody holds the run. `unless` is asked when nobody can resume it
-        any more; returns whether it is gone.
+        It is for the caller to see that no process holds the run. `unless` is asked when no command can
+        resume it any more; returns whether it is gone.
         """
         with files.explained(self.path), door(self.home):
             if self.exists() and unless():
@@ -205,8 +205,8 @@ def runs_folder(home: Path) -> Path:
 def create(home: Path, desired: Desired, context: RunContext) -> tuple[RunDirectory, FileLock]:
     """Makes the next run of the job's name, and holds it; refuses a name of which a run is active.
 
-    The directory appears whole or not at all. The lock is held before anybody can see the run, so that no
-    other command takes it for one whose runner died; hand it to the runner (see `Lock`) or close it.
+    The directory appears whole or not at all. The lock is held before any command can see the run, so that no
+    other takes it for one whose runner died; hand it to the runner (see `Lock`) or close it.
     """
     name, number = parse_run(desired.job.name)
     if number is not None:
@@ -234,7 +234,7 @@ def newest(home: Path, name: str) -> RunDirectory | None:
 
 
 def active(home: Path, name: str) -> tuple[RunDirectory, ...]:
-    """Returns the runs of that name that have not ended, the newest first; who asks to act has the door."""
+    """Returns the runs of that name that have not ended, the newest first; to act on them, hold the door."""
     numbers = sorted(_numbers(runs_folder(home) / name), reverse=True)
     runs = [RunDirectory(home, RunId(name, number)) for number in numbers]
     return tuple(run for run in runs if _is_active(run, is_newest=run is runs[0]))
@@ -251,7 +251,7 @@ def still_active(run: RunDirectory, hint: str) -> errors.BadInput:
 
 
 def door(home: Path) -> AbstractContextManager[None]:
-    """Holds the lock of all who create, remove or resume a run: no other command does so meanwhile."""
+    """Holds the lock of all commands that create, remove or resume a run: no other does so meanwhile."""
     # That is quick, so one lock serves all names.
     folder = runs_folder(home)
     with files.explained(folder):
@@ -285,7 +285,7 @@ def _made(run: RunDirectory, desired: Desired, context: RunContext) -> FileLock:
     new = run.path.with_name(f".new-{os.getpid()}")
     new.mkdir(mode=files.PRIVATE_FOLDER)
     lock = locks.hold(new / "lock")
-    if lock is None:  # impossible: nobody else knows this folder
+    if lock is None:  # impossible: no other process knows this folder
         raise errors.OurBug(f"{new} is locked already")
     try:
         (new / "logs").mkdir(mode=files.PRIVATE_FOLDER)
@@ -313,14 +313,14 @@ def _is_active(run: RunDirectory, is_newest: bool) -> bool:
     try:
         return run.is_active()
     except errors.BiremeError:
-        # It was removed a moment ago, or is damaged: an old one keeps nobody from starting another.
+        # It was removed a moment ago, or is damaged: an old one keeps no command from starting another.
         if is_newest and run.exists():
             raise
         return run.is_held()
 
 
 def _clear(folder: Path) -> None:
-    """Removes what killed commands left half made or half removed; only for who holds the door."""
+    """Removes what killed commands left half made or half removed; only for the holder of the door."""
     for pattern in (".new-*", ".gone-*"):
         for leftover in folder.glob(pattern):
             shutil.rmtree(leftover, ignore_errors=True)

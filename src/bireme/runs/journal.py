@@ -39,7 +39,7 @@ class Journal(Generic[Record]):
         self._file.sync()
 
     def read(self) -> tuple[Record, ...]:
-        """Returns every whole record, oldest first; changes nothing, so anybody may look."""
+        """Returns every whole record, oldest first; changes nothing, so any process may look."""
         with files.explained(self.path), suppress(FileNotFoundError):
             found = []
             for line in files.read_lines(self.path):

@@ -78,7 +78,7 @@ class Ledger:
     """The claims and the index of the runs in one home, on this machine.
 
     A claim lives while a process holds its run, or while `alive` says that ranks of the run live; what is
-    dead is swept whenever somebody asks. The run that asks counts as living, so its runner should hold it.
+    dead is swept whenever a run asks. The run that asks counts as living, so its runner should hold it.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Ledger:
         return verdict.waiting.get(str(run), "")
 
     def release(self, run: RunId) -> None:
-        """Ends the run's claim and its place in the queue, and wakes those who wait."""
+        """Ends the run's claim and its place in the queue, and wakes the runs that wait."""
         woken: list[RunId] = []
 
         def work(connection: sqlite3.Connection) -> None:
@@ -164,7 +164,7 @@ class Ledger:
     def remove(self, run: RunId, unless: Callable[[], bool] = lambda: False) -> bool:
         """Deletes a run with everything that it left, `unless` it goes on again; whether it is gone.
 
-        It is for the caller to see that nobody holds it.
+        It is for the caller to see that no process holds it.
         """
         # Removing is how a user makes room, so a full disk must not prevent it: a claim whose run is gone
         # counts as dead, and is swept by the next one that asks.
@@ -201,7 +201,7 @@ class Ledger:
         return Waiting(ask.attempt, verdict.waiting[str(ask.run)])
 
     def _tickets(self, book: _Book, ask: _Ask) -> list[Ticket]:
-        """Returns the queue with the one who asks in it, without those that have no runner."""
+        """Returns the queue with the run that asks in it, without those that have no runner."""
         queue = {ticket.run: ticket for ticket in book.tickets()}
         since = queue[ask.run].since if ask.run in queue else ask.now
         mine = Ticket(ask.run, since, ask.now, ask.fitting)

@@ -156,7 +156,7 @@ def choose_ports(count: int, taken: Collection[int], chance: random.Random | Non
                 return chosen
     raise errors.NoRoom(
         f"needs {count} ports, {len(chosen)} of {FIRST_PORT} to {LAST_PORT} are free",
-        hint="`ss -tln` shows who listens",
+        hint="`ss -tln` shows which processes listen",
     )
 
 

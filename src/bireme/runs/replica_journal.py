@@ -51,7 +51,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     reason: str = ""
     message: str = ""
     restarts: int = 0
-    """Of the whole replica so far: which ends count as restarts is known only to who has its pod."""
+    """Of the whole replica so far: which ends count as restarts is known only to what has its pod."""
 
 
 class Over(Struct, frozen=True, tag="over"):

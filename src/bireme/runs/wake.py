@@ -10,10 +10,10 @@ _PIPE_BUFFER = 65536
 
 
 class Wake:
-    """The runner's end of the pipe; readable (select, `loop.add_reader`) once somebody sent a wake.
+    """The runner's end of the pipe; readable (select, `loop.add_reader`) once a wake was sent.
 
     A wake that is lost costs time, never correctness: the runner looks up what is true, and looks now and
-    then unasked. So where a file system has no named pipes this is a pipe that nobody writes to.
+    then unasked. So where a file system has no named pipes this is a pipe that no process writes to.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,7 +49,7 @@ def make_wake(path: Path) -> None:
 
 
 def send_wake(path: Path) -> bool:
-    """Sends a wake and returns whether somebody listens; never blocks."""
+    """Sends a wake and returns whether a runner listens; never blocks."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:  # ENXIO: no runner has the pipe open

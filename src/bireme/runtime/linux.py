@@ -221,7 +221,7 @@ def _set_nice(nice: int) -> bool:
 
 
 def _set_autogroup(nice: int) -> bool:
-    # Without a session of its own, this would slow down everybody in the terminal.
+    # Without a session of its own, this would slow down all processes of the terminal.
     if os.getsid(0) != os.getpid() or not os.path.exists("/proc/self/autogroup"):
         return False
     for _ in range(10):

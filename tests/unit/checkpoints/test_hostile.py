@@ -69,7 +69,7 @@ def check_mark(text: bytes) -> None:
         return
     again = owner_marks.read(owner_marks.write(mark))
     assert again == mark
-    assert mark.who.isprintable()
+    assert mark.shown_process.isprintable()
     assert mark.shown_run.isprintable()
     owner_marks.judge(mark, Owner("run", attempt=1), is_meant=True, is_dead=owner_marks.is_dead(mark))
 

@@ -209,7 +209,8 @@ def test_a_mark_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> None:
 
     with pytest.raises(
         Complaint,
-        match=r"/owner-000003\.json is damaged: it does not say who writes there; remove it if nobody does",
+        match=r"/owner-000003\.json is damaged: it does not say which process writes there; "
+        "remove it if none does",
     ):
         taken(tmp_path)
 

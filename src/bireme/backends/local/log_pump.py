@@ -61,7 +61,7 @@ class Pump:
         try:
             self._take()
         finally:
-            # Whatever became of this chunk: a program whose pipe nobody reads would wait for ever.
+            # Whatever became of this chunk: a program whose pipe is not read would wait for ever.
             if self._open:
                 self._timer = self._loop.call_later(_PAUSE, self._listen)
 

@@ -70,7 +70,7 @@ class Output(Struct, frozen=True):
 
 
 class ProgramProcess(Protocol):
-    """A started program, whoever started it."""
+    """A started program, however it was started."""
 
     is_warm: bool
     """Whether it was forked from a process that had its modules imported."""

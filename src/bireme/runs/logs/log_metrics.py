@@ -108,7 +108,7 @@ MOST_SERIES = 100_000
 
 
 class SeriesLimit:
-    """How many sources and names a job may still bring up: whoever prints to its logs can make them up."""
+    """How many sources and names a job may still bring up: what prints to its logs can make them up."""
 
     def __init__(self) -> None:
         self._series: dict[MetricSource, set[str]] = {}
@@ -140,11 +140,12 @@ class EchoedRecords:
         found = log_echo.read(line)
         if found is None:
             return []
-        who, records = found
+        reporter, records = found
+        rank = reporter.rank
         source = (
-            MetricSource(f"{who.role}-{who.rank}") if who.role else MetricSource(f"rank-{who.rank}", who.rank)
+            MetricSource(f"{reporter.role}-{rank}") if reporter.role else MetricSource(f"rank-{rank}", rank)
         )
-        life = (who.attempt, who.start)
+        life = (reporter.attempt, reporter.start)
         return [
             Reported(source, life, record)
             for record in records

@@ -137,7 +137,7 @@ class LogWriter:
         return True
 
     def conclude(self, now: float) -> None:
-        """Says in the log what is missing there, or does without: nobody waits any longer."""
+        """Says in the log what is missing there, or does without: it waits no longer."""
         if self._dropping is not None:
             self._note(self._dropping, now)
             self.dropped += self._dropping.finish()

@@ -32,7 +32,7 @@ Incarnation = tuple[int, int]
 
 
 class MetricSource(Struct, frozen=True, order=True):
-    """Who reported: a rank, or a replica in whose output numbers were found."""
+    """What reported: a rank, or a replica in whose output numbers were found."""
 
     name: str
     """Fit for a file's name: `rank-0`, `worker-1`."""
@@ -40,7 +40,7 @@ class MetricSource(Struct, frozen=True, order=True):
 
 
 class Reported(Struct, frozen=True):
-    """A record, and by whom it was reported in which of its lives."""
+    """A record, its source, and in which of its lives the source reported it."""
 
     source: MetricSource
     life: Incarnation

@@ -197,7 +197,8 @@ def _wait_for(fd: int, how: int, path: Path) -> None:
         except BlockingIOError as error:
             if waited > BUSY_LIMIT:
                 raise errors.Unreachable(
-                    f"{path} has been locked for {BUSY_LIMIT:.0f} s", hint=f"see by whom: `fuser {path}`"
+                    f"{path} has been locked for {BUSY_LIMIT:.0f} s",
+                    hint=f"see by which process: `fuser {path}`",
                 ) from error
             time.sleep(_PAUSE)
             waited += _PAUSE
@@ -225,6 +226,6 @@ def _explained(path: Path) -> Iterator[None]:
             ) from error
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise errors.Unreachable(
-                f"{path} has been busy for {BUSY_LIMIT:.0f} s", hint=f"see by whom: `fuser {path}`"
+                f"{path} has been busy for {BUSY_LIMIT:.0f} s", hint=f"see by which process: `fuser {path}`"
             ) from error
         raise errors.Unreachable(f"cannot use {path}: {error}") from error

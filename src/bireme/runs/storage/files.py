@@ -181,7 +181,7 @@ def no_room_for(path: Path) -> errors.BiremeError:
 
 
 def has_room(folder: Path) -> bool:
-    """Says whether a disk has room for what a run writes in one go; True where nobody tells."""
+    """Says whether a disk has room for what a run writes in one go; True where that is not known."""
     try:
         disk = os.statvfs(folder)
     except OSError:

@@ -71,7 +71,7 @@ def is_held(path: Path) -> bool:
     except OSError as error:
         raise errors.NoAccess(f"cannot look at {path}: {error.strerror}") from error
     try:
-        # Shared, so that several who look at once do not take each other for a holder.
+        # Shared, so that several processes that look at once do not take each other for a holder.
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
@@ -82,12 +82,12 @@ def is_held(path: Path) -> bool:
 
 @contextmanager
 def wait(path: Path, what: str) -> Iterator[None]:
-    """Holds the lock of a short piece of work, waiting for those who are at it now."""
+    """Holds the lock of a short piece of work, waiting for the processes that are at it now."""
     waited, pause = 0.0, 0.0005
     while (fd := _taken(path, fcntl.LOCK_EX)) is None:
         if waited > WAIT_LIMIT:
             raise errors.Unreachable(
-                f"another command has been {what} for {WAIT_LIMIT:.0f} s", hint=f"see who: `fuser {path}`"
+                f"another command has been {what} for {WAIT_LIMIT:.0f} s", hint=f"see which: `fuser {path}`"
             )
         time.sleep(pause)
         waited += pause
@@ -103,7 +103,7 @@ def _taken(path: Path, how: int) -> int | None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, files.PRIVATE)
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
-        # The file may have been removed since it was opened; a lock without a name keeps nobody out.
+        # The file may have been removed since it was opened; a lock without a name keeps no process out.
         if os.path.samestat(os.fstat(fd), os.stat(path)):
             return fd
     except (BlockingIOError, FileNotFoundError):

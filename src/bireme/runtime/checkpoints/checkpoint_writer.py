@@ -213,9 +213,7 @@ class Writer:
 
     def _confirm(self, ownership: Ownership) -> None:
         if not ownership.confirm(self._meeting.origin):
-            raise GivenUp(
-                LOST if ownership.lost_to else "somebody removed this run's owner file from the folder"
-            )
+            raise GivenUp(LOST if ownership.lost_to else "this run's owner file was removed from the folder")
 
     def _opened(self, step: int) -> Optional[StagingArea]:
         """Where rank 0 of this very attempt writes the step: a rank that was left over finds nothing."""

@@ -9,7 +9,7 @@ from typing import Any, Dict, NamedTuple
 
 
 class Owner(NamedTuple):
-    """Who saves: one rank of one attempt of a run."""
+    """What saves: one rank of one attempt of a run."""
 
     run: str
     rank: int = 0

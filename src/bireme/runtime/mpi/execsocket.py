@@ -42,7 +42,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Worker:
-    """Where a command is started, and as whom we ask for that."""
+    """Where a command is started, and the service account that asks for that."""
 
     server: Tuple[str, int]
     account: str

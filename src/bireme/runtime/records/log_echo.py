@@ -51,9 +51,9 @@ class Reporter(NamedTuple):
     """Of a process that does not train, such as an evaluator: its rank is counted within its role."""
 
 
-def lines(who: Reporter, records: Iterable[Record]) -> Iterator[str]:
+def lines(reporter: Reporter, records: Iterable[Record]) -> Iterator[str]:
     """Writes records, as many on each line as it may hold; those that cannot travel are left out."""
-    head = json.dumps(who._asdict())[:-1]
+    head = json.dumps(reporter._asdict())[:-1]
     assert head.startswith(_BEGINNING)
     line, kind = "", ""
     for record in records:

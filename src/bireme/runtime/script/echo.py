@@ -86,8 +86,8 @@ class Echo:
                 begun = time.monotonic()
 
         for life in followed.news(rest):
-            who = Reporter(self._rank, followed.attempt, life.start, self._role)
-            yield from log_echo.lines(who, [*life.params, *life.kept.texts(), *life.kept.points(room)])
+            reporter = Reporter(self._rank, followed.attempt, life.start, self._role)
+            yield from log_echo.lines(reporter, [*life.params, *life.kept.texts(), *life.kept.points(room)])
 
     def _print_until_closed(self) -> None:
         begun, written = time.monotonic(), 0

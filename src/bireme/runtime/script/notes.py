@@ -54,14 +54,14 @@ def default_checkpoints(folder: str) -> str:
 
 
 class RankProgress:
-    """How far this rank has come: each rank knows it of itself, whoever else still lives."""
+    """How far this rank has come: each rank knows it of itself, whichever others still live."""
 
     def __init__(self) -> None:
         self.step = -1
         self.saved = -1
 
     def note_saved(self, folder: str, attempt: int, step: int) -> None:
-        """A checkpoint is there, by all ranks; the one with a folder writes it down for everybody."""
+        """A checkpoint is there, by all ranks; the one with a folder writes it down for all."""
         self.saved = step
         self.tell()
         note_saved(folder, attempt, step)
@@ -81,7 +81,7 @@ class RankProgress:
 
 
 def note_saved(folder: str, attempt: int, step: int) -> None:
-    """Writes down that a checkpoint is there, so that nobody has to ask a bucket which is the newest."""
+    """Writes down that a checkpoint is there, so that no process has to ask a bucket which is the newest."""
     if not folder:
         return
     partial = os.path.join(folder, f"{_SAVED}.{os.getpid()}")

@@ -80,7 +80,7 @@ class Run:
         self._closed = False
         self.progress = notes.RankProgress()
 
-    # --- Who am I -----------------------------------------------------------------------------------------
+    # --- Which rank this is -------------------------------------------------------------------------------
 
     @property
     def rank(self) -> int:

@@ -74,7 +74,9 @@ def _lock(path: str) -> Optional[int]:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     info = os.stat(folder)
     if info.st_uid != os.getuid() or stat.S_IMODE(info.st_mode) & 0o077:
-        _complain(f"{folder} must be yours alone (chmod 700): whoever connects there runs programs as you")
+        _complain(
+            f"{folder} must be yours alone (chmod 700): any process that connects there runs programs as you"
+        )
         sys.exit(2)
     lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

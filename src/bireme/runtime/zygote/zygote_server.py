@@ -306,7 +306,7 @@ class Server:
         if pid == 0:
             ours.close()
             linux.die_with_parent(parent)
-            # Who lists processes, or counts zygotes by their socket, must not take it for another zygote.
+            # A list of processes, or a count of zygotes by their socket, must not take it for another zygote.
             linux.show_command([sys.executable, "spare of zygote", str(parent)])
             order, fds = spare_children.await_order(theirs)
             return Birth(order, fds[:3], fds[3], parent)
@@ -355,7 +355,7 @@ class Server:
                 return
             if pid not in self._live:
                 for spare in [spare for spare in self._spares if spare.pid == pid]:
-                    # Killed by somebody, or for its memory: there is none until ranks are asked for again.
+                    # Killed from outside, or for its memory: there is none until ranks are asked for again.
                     spare.socket.close()
                     self._spares.remove(spare)
                     self._wanted = 0

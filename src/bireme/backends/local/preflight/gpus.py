@@ -17,7 +17,7 @@ _PATIENCE = 10.0
 
 
 class Gpus(Struct, frozen=True):
-    """The ids of all GPUs in order, and those in use by anybody."""
+    """The ids of all GPUs in order, and those in use by any process."""
 
     ids: tuple[str, ...] = ()
     busy: frozenset[str] = frozenset()

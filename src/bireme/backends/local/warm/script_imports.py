@@ -35,7 +35,7 @@ class _Source(Struct, frozen=True):
 def needs(words: Sequence[str], folder: str, python_path: str) -> Needs:
     """What `python [-m] TARGET args...` imports when it is started in a folder."""
     entries = [entry for entry in python_path.split(os.pathsep) if os.path.isabs(entry)]
-    # A folder of packages that pip has filled is nobody's own source.
+    # A folder of packages that pip has filled is not the user's own source.
     own = [entry for entry in entries if not entry.rstrip("/").endswith(("site-packages", "dist-packages"))]
     if words[0] == "-m":
         roots = [folder, *own]

@@ -120,7 +120,7 @@ class CheckpointHead:
 
 
 def serial(generation: int, number: int) -> int:
-    """Orders checkpoints by who owned the place, then by when each was saved.
+    """Orders checkpoints by which process owned the place, then by when each was saved.
 
     So what an owner that was replaced still commits never comes before what its successor has saved.
     """

@@ -1,8 +1,8 @@
 """The mark of a folder: `owner-000007.json`, of which the highest number counts.
 
-A new owner creates the next number, which only one process can, also where there are no locks; nobody writes
-the file of another. Where there are locks, rank 0 holds one on `owner.lock` for its life: it tells at once
-what watching a mark tells after a while. The lock is one of the process (lockf), not of the open file
+A new owner creates the next number, which only one process can, also where there are no locks; no process
+writes the file of another. Where there are locks, rank 0 holds one on `owner.lock` for its life: it tells at
+once what watching a mark tells after a while. The lock is one of the process (lockf), not of the open file
 (flock), because a data loader's worker would inherit that and outlive its rank.
 """
 

@@ -1,4 +1,4 @@
-"""Marks: what a place of checkpoints says about the process that writes there, and who may replace it.
+"""Marks: what a place of checkpoints says about the process that writes there, and which may replace it.
 
 The owner renews its mark for as long as it lives. A mark is judged by whether it changes, never by the time
 that it states: the clocks of two hosts differ. It was written by others, so nothing in it is trusted.
@@ -56,7 +56,7 @@ class OwnerMark:
         return _shown(self.run)
 
     @property
-    def who(self) -> str:
+    def shown_process(self) -> str:
         return f"process {self.pid} on {_shown(self.host)}"
 
 
@@ -134,7 +134,7 @@ def read(text: bytes) -> OwnerMark:
 
 def damaged(path: str) -> str:
     """What is said of something that lies where a mark should."""
-    return f"{path} is damaged: it does not say who writes there"
+    return f"{path} is damaged: it does not say which process writes there"
 
 
 def key(run: str) -> str:

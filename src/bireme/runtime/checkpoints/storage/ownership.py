@@ -1,6 +1,6 @@
 """Ownership of a place of checkpoints: two runs must never write into one.
 
-Rank 0 sets a mark there and renews it from a thread for as long as it lives. Whoever finds the mark of
+Rank 0 sets a mark there and renews it from a thread for as long as it lives. A process that finds the mark of
 another waits until it has been silent for long, and replaces it only if no other did meanwhile; so
 the one that was replaced finds out at its next renewal, and before each commit.
 """
@@ -162,7 +162,7 @@ class Ownership:
 
 @dataclass(frozen=True)
 class OwnershipClaim:
-    """Who wants a place: `is_meant` if the script asked to continue from what is there."""
+    """Which process wants a place: `is_meant` if the script asked to continue from what is there."""
 
     owner: Owner
     is_meant: bool = False
@@ -186,7 +186,7 @@ def take(
         try:
             seen = _replaceable(of, of.read(), claim, tell, has_lock=lock is not None)
         except owner_marks.Malformed as error:
-            raise Passing(str(error), "remove it if nobody does, or choose another place") from None
+            raise Passing(str(error), "remove it if none does, or choose another place") from None
         generation = 1 + max(seen.mark.generation if seen else 0, floor)
         session = claim.session if seen is None else ""
         mark = owner_marks.made(claim.owner, generation, claim.period, session)
@@ -204,10 +204,10 @@ def take(
 
 def refusal(where: str, mark: OwnerMark, owner: Owner, age: Optional[float] = None) -> Complaint:
     """What is said to a process that finds another one writing, which has renewed its mark `age` s ago."""
-    who = "another process of this run" if mark.run == owner.run else f"run {mark.shown_run}"
+    writer = "another process of this run" if mark.run == owner.run else f"run {mark.shown_run}"
     seen = "" if age is None else f", alive {age:.0f} s ago"
     return Passing(
-        f"{where} is being written by {who} ({mark.who}{seen})",
+        f"{where} is being written by {writer} ({mark.shown_process}{seen})",
         "give each run a place of its own, or end the other one",
     )
 
@@ -230,9 +230,9 @@ def _replaceable(
 
 
 def _writer(mark: OwnerMark, where: str) -> str:
-    """Who has set a mark. Outside of Bireme a run has no other name than the place."""
+    """What has set a mark. Outside of Bireme a run has no other name than the place."""
     is_named = where not in (mark.run, os.path.abspath(mark.run))
-    return f"run {mark.shown_run} ({mark.who})" if is_named else mark.who
+    return f"run {mark.shown_run} ({mark.shown_process})" if is_named else mark.shown_process
 
 
 def _has_let_go(mark: OwnerMark) -> bool:
