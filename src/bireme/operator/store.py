@@ -99,19 +99,19 @@ class ClusterStore:
                 return None
             self._jobs[JobKey.of(key).plural].learn(fresh)
             self._doubtful.discard(key)
-        one = self.find(key)
-        if one is None or one.metadata.deletionTimestamp is not None:
+        stored = self.find(key)
+        if stored is None or stored.metadata.deletionTimestamp is not None:
             return None
-        meta, status = one.metadata, job_status.read(one.status)
+        meta, status = stored.metadata, job_status.read(stored.status)
         try:
-            job = self._parse(one).job
+            job = self._parse(stored).job
         except errors.BadManifest as error:
-            unreadable = Job(one.kind, one.apiVersion, meta.name, (), meta.namespace, meta.uid)
+            unreadable = Job(stored.kind, stored.apiVersion, meta.name, (), meta.namespace, meta.uid)
             return Stored(unreadable, status, meta.resourceVersion, problem=error.what)
         if job.policy.managed_by not in OURS:
             return None
         # Where the status is not as we wrote it, another operator did, and may have seen more pods than we.
-        raw = bytes(one.status)
+        raw = bytes(stored.status)
         is_own = not raw or self._own.get(meta.uid) == hash(raw)
         not_before = "" if is_own else meta.resourceVersion
         return Stored(job, status, meta.resourceVersion, not_before, self._late.get(key, float("inf")))
@@ -157,22 +157,22 @@ class ClusterStore:
             self._recorded(before.job, before.status, status)
         self._teller.tell(before.job, decision.events)
 
-    def _parse(self, one: JobObject) -> _Parsed:
-        known = self._parsed.get(one.metadata.uid)
+    def _parse(self, stored: JobObject) -> _Parsed:
+        known = self._parsed.get(stored.metadata.uid)
         if (
             known is not None
-            and known.generation == one.metadata.generation
-            and known.annotations == one.metadata.annotations
+            and known.generation == stored.metadata.generation
+            and known.annotations == stored.metadata.annotations
         ):
             return known
-        manifest = job_objects.manifest(one)
-        (found,) = read.from_manifest(manifest, file=one.metadata.name).jobs
-        job = replace(found.job, uid=one.metadata.uid)
+        manifest = job_objects.manifest(stored)
+        (found,) = read.from_manifest(manifest, file=stored.metadata.name).jobs
+        job = replace(found.job, uid=stored.metadata.uid)
         specs = manifest["spec"][kinds.of(job).specs]
         by_name = {str(type).lower(): spec.get("template") or {} for type, spec in specs.items()}
         templates = {role.type: by_name[role.name] for role in job.roles}
-        parsed = _Parsed(one.metadata.generation, one.metadata.annotations, job, templates)
-        self._parsed[one.metadata.uid] = parsed
+        parsed = _Parsed(stored.metadata.generation, stored.metadata.annotations, job, templates)
+        self._parsed[stored.metadata.uid] = parsed
         return parsed
 
     def _where(self, key: str, sub: str = "") -> str:

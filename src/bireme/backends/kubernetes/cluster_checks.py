@@ -148,9 +148,9 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         _installed(api),
     )
     now = api.access.clock.time()
-    fresh = [one for one in leases or () if one.is_fresh(now)]
-    watching = [one for one in fresh if one.watches(namespace)]
-    there = {one.name for one in groups.groups} if groups else set()
+    fresh = [lease for lease in leases or () if lease.is_fresh(now)]
+    watching = [lease for lease in fresh if lease.watches(namespace)]
+    there = {group.name for group in groups.groups} if groups else set()
     neighbours = [name for group, name in _NEIGHBOURS.items() if group in there]
     facts = ClusterFacts(
         server=api.access.server,
@@ -160,11 +160,13 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         kinds={str(kind): versions for kind, versions in known.versions.items()},
         definitions="" if not known.versions else "bireme" if known.is_ours else "kubeflow",
         # None where leases may not be read: then nobody can tell.
-        operator=None if leases is None else next((one.spec.holderIdentity or "" for one in fresh), ""),
+        operator=None if leases is None else next((lease.spec.holderIdentity or "" for lease in fresh), ""),
         rivals=operators.rivals(leases or (), namespace, now),
         installed=installed,
         unserved=tuple(
-            str(kind) for kind in known.versions if watching and not any(one.serves(kind) for one in watching)
+            str(kind)
+            for kind in known.versions
+            if watching and not any(lease.serves(kind) for lease in watching)
         ),
         watched=not fresh or bool(watching),
         dns=dns,
@@ -177,7 +179,7 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
 
 def with_nodes(facts: ClusterFacts, nodes: Sequence[NodeObject]) -> ClusterFacts:
     """Adds what nodes offer. Pure."""
-    usable = [one for one in nodes if one.is_ready and not one.spec.unschedulable]
+    usable = [node for node in nodes if node.is_ready and not node.spec.unschedulable]
     devices: dict[str, int] = {}
     for node in usable:
         for name, amount in node.status.allocatable.items():
@@ -187,10 +189,10 @@ def with_nodes(facts: ClusterFacts, nodes: Sequence[NodeObject]) -> ClusterFacts
         facts,
         nodes=len(nodes),
         ready_nodes=len(usable),
-        cpu=sum(quantities.milli(one.status.allocatable.get("cpu", 0)) for one in usable),
-        memory=sum(int(quantities.parse(one.status.allocatable.get("memory", 0))) for one in usable),
+        cpu=sum(quantities.milli(node.status.allocatable.get("cpu", 0)) for node in usable),
+        memory=sum(int(quantities.parse(node.status.allocatable.get("memory", 0))) for node in usable),
         devices={name: count for name, count in devices.items() if count},
-        idle_gpu_nodes=tuple(one.metadata.name for one in usable if _has_idle_gpu(one)),
+        idle_gpu_nodes=tuple(node.metadata.name for node in usable if _has_idle_gpu(node)),
         taints=_taints(usable),
     )
 
@@ -217,13 +219,13 @@ def _taints(nodes: Sequence[NodeObject]) -> tuple[TaintFact, ...]:
 
 
 def _with_classes(facts: ClusterFacts, classes: Sequence[_StorageClass]) -> ClusterFacts:
-    default = [one for one in classes if one.metadata.annotations.get(DEFAULT_CLASS) == "true"]
-    shared = [one for one in classes if any(word in one.provisioner.lower() for word in _SHARED)]
+    default = [storage for storage in classes if storage.metadata.annotations.get(DEFAULT_CLASS) == "true"]
+    shared = [storage for storage in classes if any(word in storage.provisioner.lower() for word in _SHARED)]
     return replace(
         facts,
-        storage_classes=tuple(one.metadata.name for one in classes),
+        storage_classes=tuple(storage.metadata.name for storage in classes),
         default_class=default[0].metadata.name if default else "",
-        shared_classes=tuple(one.metadata.name for one in shared),
+        shared_classes=tuple(storage.metadata.name for storage in shared),
     )
 
 
@@ -244,8 +246,8 @@ async def _dns(api: Api) -> bool | None:
         slices = await _allowed(api.listing(where, _Slice, labelSelector=label))
         if slices is None:
             return None
-        endpoints = [one for each in slices.items for one in each.endpoints or ()]
-        if any(one.conditions.ready is not False for one in endpoints):
+        endpoints = [endpoint for each in slices.items for endpoint in each.endpoints or ()]
+        if any(endpoint.conditions.ready is not False for endpoint in endpoints):
             return True
     return False
 

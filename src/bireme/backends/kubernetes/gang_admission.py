@@ -74,7 +74,7 @@ class Gangs:
         priorities: dict[str, int] = {}
         try:
             found = await self._api.get(path("scheduling.k8s.io/v1", "priorityclasses"), _PriorityClasses)
-            priorities = {one.metadata.name: one.value for one in found.items}
+            priorities = {priority.metadata.name: priority.value for priority in found.items}
         except ApiError as error:
             if error.status != 403:
                 raise
@@ -110,11 +110,11 @@ class Gangs:
         group = self._group(job)
         if group is None or self._scheduler == pod_groups.VOLCANO:
             return None
-        found = [one.condition("PodScheduled") for one in pods if one.metadata.deletionTimestamp is None]
+        found = [pod.condition("PodScheduled") for pod in pods if pod.metadata.deletionTimestamp is None]
         since = [
-            seconds(one.lastTransitionTime) or seconds(group.metadata.creationTimestamp) or 0.0
-            for one in found
-            if one is not None and one.status == "False" and one.reason == UNSCHEDULABLE
+            seconds(condition.lastTransitionTime) or seconds(group.metadata.creationTimestamp) or 0.0
+            for condition in found
+            if condition is not None and condition.status == "False" and condition.reason == UNSCHEDULABLE
         ]
         asked = group.metadata.annotations.get(ASKED, "")
         return max(min(since), float(asked) if asked.isdecimal() else 0.0) if since else None

@@ -78,8 +78,8 @@ class Lease(Struct, frozen=True):
 
 def _meet(some: Iterable[str], others: Iterable[str]) -> bool:
     """Whether two choices have a name in common; no name means all of them."""
-    one, other = frozenset(some), frozenset(others)
-    return not one or not other or not one.isdisjoint(other)
+    first, other = frozenset(some), frozenset(others)
+    return not first or not other or not first.isdisjoint(other)
 
 
 def scope_annotations(kinds: Iterable[str], namespaces: Iterable[str]) -> dict[str, str]:
@@ -95,22 +95,22 @@ async def find(api: Api, known: Served, kinds: Iterable[str], namespace: str) ->
     if leases is None:
         return dict.fromkeys(kinds, Operator.UNKNOWN)
     now = api.access.clock.time()
-    fresh = [one for one in leases if one.is_fresh(now)]
+    fresh = [lease for lease in leases if lease.is_fresh(now)]
     if not fresh:
         return dict.fromkeys(kinds, Operator.ASLEEP)
-    watching = [one for one in fresh if one.watches(namespace)]
+    watching = [lease for lease in fresh if lease.watches(namespace)]
     if not watching:
         return dict.fromkeys(kinds, Operator.OTHER_NAMESPACES)
     return {
-        kind: Operator.OURS if any(one.serves(kind) for one in watching) else Operator.OTHER_KINDS
+        kind: Operator.OURS if any(lease.serves(kind) for lease in watching) else Operator.OTHER_KINDS
         for kind in kinds
     }
 
 
 def rivals(leases: Iterable[Lease], namespace: str, now: float) -> tuple[str, ...]:
     """The operators that act on the same jobs of a namespace, as they do without election. Pure."""
-    fresh = [one for one in leases if one.is_fresh(now) and one.watches(namespace)]
-    return _holders(one for one in fresh if any(one.rivals(other) for other in fresh))
+    fresh = [lease for lease in leases if lease.is_fresh(now) and lease.watches(namespace)]
+    return _holders(lease for lease in fresh if any(lease.rivals(other) for other in fresh))
 
 
 def acting(
@@ -118,11 +118,11 @@ def acting(
 ) -> tuple[str, ...]:
     """The operators that act now on some jobs of a scope, where none of a sort means all. Pure."""
     chosen = tuple(kinds), tuple(namespaces)
-    return _holders(one for one in leases if one.is_fresh(now) and one.shares_jobs(*chosen))
+    return _holders(lease for lease in leases if lease.is_fresh(now) and lease.shares_jobs(*chosen))
 
 
 def _holders(leases: Iterable[Lease]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.spec.holderIdentity or "" for one in leases))
+    return tuple(dict.fromkeys(lease.spec.holderIdentity or "" for lease in leases))
 
 
 async def find_leases(api: Api, namespace: str = NAMESPACE) -> tuple[Lease, ...] | None:

@@ -98,12 +98,12 @@ class OwnedObjects:
             if account and objects:
                 await self._require(job, account)
             kept = self._kept.setdefault(job.uid, {}) if objects else {}
-            for one in objects:
-                known = kept.get(one["kind"])
+            for item in objects:
+                known = kept.get(item["kind"])
                 # Keys are random, and stay as they were made.
-                is_same = known is not None and known[1] and (known[0] == one or one["kind"] == "Secret")
+                is_same = known is not None and known[1] and (known[0] == item or item["kind"] == "Secret")
                 if not is_same:
-                    kept[one["kind"]] = one, await make(self._api, job, one)
+                    kept[item["kind"]] = item, await make(self._api, job, item)
             await self.keep_autoscaler(job)
         except ApiError as error:
             return error
@@ -284,5 +284,5 @@ def _is_of(found: Named | _Role, job: Job) -> bool:
     return owner is not None and owner.uid == job.uid
 
 
-def _where(one: Object, name: str = "") -> str:
-    return path(one["apiVersion"], _PLURALS[one["kind"]], one["metadata"]["namespace"], name)
+def _where(item: Object, name: str = "") -> str:
+    return path(item["apiVersion"], _PLURALS[item["kind"]], item["metadata"]["namespace"], name)

@@ -173,9 +173,9 @@ def sources(pod: Pod, replica: str) -> list[LogSource]:
     statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
     meta = pod.metadata
     return [
-        LogSource(meta.namespace, meta.name, meta.uid, one.name, replica)
-        for one in statuses
-        if one.state.running or one.state.terminated or one.lastState.terminated
+        LogSource(meta.namespace, meta.name, meta.uid, status.name, replica)
+        for status in statuses
+        if status.state.running or status.state.terminated or status.lastState.terminated
     ]
 
 
@@ -186,8 +186,8 @@ def has_ended(pod: Pod | None, container: str) -> bool:
     if pod.status.phase in ("Succeeded", "Failed"):
         return True
     statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-    found = next((one for one in statuses if one.name == container), None)
-    is_init = any(one.name == container for one in pod.status.initContainerStatuses)
+    found = next((status for status in statuses if status.name == container), None)
+    is_init = any(status.name == container for status in pod.status.initContainerStatuses)
     ended = found is not None and found.state.terminated is not None
     return ended and (is_init or pod.spec.restartPolicy == "Never")
 
@@ -213,7 +213,7 @@ def nanoseconds(stamp: bytes) -> int | None:
         whole, _, rest = stamp.decode("ascii").partition(".")
         if not rest:
             return _second(whole) * 10**9
-        digits = rest[: next((at for at, one in enumerate(rest) if not one.isdigit()), len(rest))]
+        digits = rest[: next((at for at, character in enumerate(rest) if not character.isdigit()), len(rest))]
         return _second(whole + rest[len(digits) :]) * 10**9 + int(digits.ljust(9, "0")[:9])
     except (ValueError, OverflowError):
         return None

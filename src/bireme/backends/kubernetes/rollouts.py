@@ -118,7 +118,7 @@ async def see(api: Api, deployment: Deployment) -> Rollout:
         deployment,
         tuple(sets.items),
         tuple(pods.items),
-        None if nodes is None else {one.metadata.name: one for one in nodes.items},
+        None if nodes is None else {node.metadata.name: node for node in nodes.items},
         (lease.spec.holderIdentity or "") if lease is not None else "",
     )
 
@@ -137,7 +137,11 @@ def judge(seen: Rollout) -> Standing:
     deployment = seen.deployment
     spec, status = deployment.spec, deployment.status
     revision = deployment.metadata.annotations.get(REVISION, "")
-    sets = {one.metadata.uid for one in seen.sets if one.metadata.annotations.get(REVISION) == revision}
+    sets = {
+        replica_set.metadata.uid
+        for replica_set in seen.sets
+        if replica_set.metadata.annotations.get(REVISION) == revision
+    }
     living = [pod for pod in seen.pods if pod.metadata.deletionTimestamp is None]
     newest = [pod for pod in living if (owner := pod.metadata.controller) and owner.uid in sets]
     ready = [pod.condition("Ready") for pod in living if pod not in newest]
@@ -146,7 +150,7 @@ def judge(seen: Rollout) -> Standing:
         deployment.metadata.namespace,
         image,
         RolloutProgress.COMING,
-        earlier_serves=any(one is not None and one.status == "True" for one in ready),
+        earlier_serves=any(condition is not None and condition.status == "True" for condition in ready),
     )
     if spec.replicas == 0:
         return _stuck(found, Trouble(SCALED_DOWN, "its Deployment is scaled to 0 replicas"))
@@ -163,7 +167,11 @@ def judge(seen: Rollout) -> Standing:
             if end.reason in pod_diagnosis.NOT_STARTED:
                 return _stuck(found, Trouble(end.reason, trouble.message))
             return _stuck(found, trouble, end.message)
-    failures = [one for one in status.conditions if one.type == "ReplicaFailure" and one.status == "True"]
+    failures = [
+        condition
+        for condition in status.conditions
+        if condition.type == "ReplicaFailure" and condition.status == "True"
+    ]
     if failures:
         return _stuck(found, Trouble(NOT_CREATED, _not_created(deployment, failures[0].message)))
     if runs:
@@ -242,7 +250,7 @@ def remedy(standing: Standing) -> Remedy | None:
         step = f"raise it: kubectl describe quota -n {standing.namespace}"
         return Remedy(f"{subject} does not start: {fact}{kept}", (step,))
     look = f"kubectl describe -n {standing.namespace} deployment,pods"
-    return Remedy(f"{subject} does not start: {fact}{kept}", tuple(one for one in (advice, look) if one))
+    return Remedy(f"{subject} does not start: {fact}{kept}", tuple(step for step in (advice, look) if step))
 
 
 def _image_steps(standing: Standing, advice: str) -> tuple[str, ...]:

@@ -18,11 +18,11 @@ OPERATORS = ("training-operator", "mpi-operator", "tf-job-operator", "tf-operato
 async def refuse(api: Api, namespace: str) -> None:
     """Raises if another operator serves our kinds, or ours runs in another namespace already."""
     for name in OPERATORS:
-        for one in await _deployments(api, name):
-            match one:
+        for deployment in await _deployments(api, name):
+            match deployment:
                 case {"spec": {"replicas": 0}}:
                     continue  # It is scaled down: it serves no job.
-            where = _namespace(one)
+            where = _namespace(deployment)
             raise errors.BadInput(
                 f"Kubeflow's {name} runs in namespace {where} and serves the same kinds of jobs",
                 hint="Bireme's verbs work as its client as well. To replace it, stop it first:\n"
@@ -40,17 +40,19 @@ async def refuse(api: Api, namespace: str) -> None:
             f"the webhook {WEBHOOK} of Kubeflow's Training Operator, which does not run, refuses every job",
             hint=f"to remove it: kubectl delete validatingwebhookconfiguration {WEBHOOK}",
         )
-    for one in await _deployments(api, operator_objects.NAME):
-        if _namespace(one) != namespace:
+    for deployment in await _deployments(api, operator_objects.NAME):
+        if _namespace(deployment) != namespace:
             raise errors.BadInput(
-                f"Bireme's operator is in namespace {_namespace(one)} already",
-                hint=f"to renew it: bireme install --namespace {_namespace(one)}",
+                f"Bireme's operator is in namespace {_namespace(deployment)} already",
+                hint=f"to renew it: bireme install --namespace {_namespace(deployment)}",
             )
 
 
 def refuse_foreign(definitions: dict[str, Object]) -> None:
     """Raises if one of our kinds is defined, and not by Bireme."""
-    foreign = [crds.definition_name(kind) for kind, one in definitions.items() if not is_ours(one)]
+    foreign = [
+        crds.definition_name(kind) for kind, definition in definitions.items() if not is_ours(definition)
+    ]
     if foreign:
         raise errors.BadInput(
             f"{', '.join(foreign)} exist and are not managed by Bireme; no operator for them runs",
@@ -58,8 +60,8 @@ def refuse_foreign(definitions: dict[str, Object]) -> None:
         )
 
 
-def is_ours(one: Object) -> bool:
-    match one:
+def is_ours(item: Object) -> bool:
+    match item:
         case {"metadata": {"labels": {crds.PART_OF: str(whose)}}}:
             return whose == crds.OURS[crds.PART_OF]
     return False
@@ -71,8 +73,8 @@ async def _deployments(api: Api, name: str) -> list[Object]:
     return items
 
 
-def _namespace(one: Object) -> str:
-    match one:
+def _namespace(item: Object) -> str:
+    match item:
         case {"metadata": {"namespace": str(namespace)}}:
             return namespace
     return ""

@@ -99,8 +99,8 @@ async def install(api: Api, wish: InstallRequest) -> AsyncIterator[Done]:
         objects = [object for part in parts for object in part(wish.settings)]
     if not wish.adopt:
         conflicts.refuse_foreign(found)
-        for one in objects:
-            _refuse_foreign(one, await _get(api, one))
+        for item in objects:
+            _refuse_foreign(item, await _get(api, item))
     for definition in crds.every(_storage(found)):
         yield await _apply(api, definition, wish)
     if not wish.dry_run:
@@ -111,18 +111,18 @@ async def install(api: Api, wish: InstallRequest) -> AsyncIterator[Done]:
     there = await _get(api, home)
     if there is None or conflicts.is_ours(there):
         yield await _apply(api, home, wish)
-    for one in objects:
-        if there is None and wish.dry_run and _namespace(one):
+    for item in objects:
+        if there is None and wish.dry_run and _namespace(item):
             # A server that only tries has not made the namespace either, and would miss it.
-            yield _done(one, Outcome.CREATED)
+            yield _done(item, Outcome.CREATED)
         else:
-            yield await _apply(api, one, wish)
+            yield await _apply(api, item, wish)
     # What an earlier installation made that this one was not asked for: it stays, and is told.
-    wanted = [_path(one) for one in objects]
-    for one in operator_objects.network(replace(wish.settings, network_policy=True)):
-        left = await _get(api, one) if _path(one) not in wanted else None
+    wanted = [_path(item) for item in objects]
+    for item in operator_objects.network(replace(wish.settings, network_policy=True)):
+        left = await _get(api, item) if _path(item) not in wanted else None
         if left is not None and conflicts.is_ours(left):
-            yield _done(one, Outcome.KEPT)
+            yield _done(item, Outcome.KEPT)
 
 
 async def _with_image(api: Api, settings: OperatorSettings) -> OperatorSettings:
@@ -146,7 +146,7 @@ async def jobs(api: Api) -> list[str]:
     for kind in (kind for kind, definition in found.items() if conflicts.is_ours(definition)):
         there = await api.get(path(f"{GROUP}/{crds.STORAGE}", kinds.named(kind).plural))
         listed = there.get("items", [])
-        names += [f"{kind.lower()} {_name(one)} (namespace {_namespace(one)})" for one in listed]
+        names += [f"{kind.lower()} {_name(item)} (namespace {_namespace(item)})" for item in listed]
     return names
 
 
@@ -158,8 +158,8 @@ async def uninstall(api: Api, settings: OperatorSettings, *, keep_crds: bool = F
         operator_objects.network(every),
         operator_objects.rights(every),
     )
-    for one in (one for part in parts for one in reversed(part)):
-        yield await _delete(api, one)
+    for item in (item for part in parts for item in reversed(part)):
+        yield await _delete(api, item)
     for definition in [] if keep_crds else crds.every():
         yield await _delete(api, definition)
     yield await _delete(api, operator_objects.namespace(settings))
@@ -216,19 +216,19 @@ def _refuse_foreign(wanted: Object, there: Object | None) -> None:
         )
 
 
-async def _delete(api: Api, one: Object) -> Done:
-    there = await _get(api, one)
+async def _delete(api: Api, item: Object) -> Done:
+    there = await _get(api, item)
     if there is None:
-        return _done(one, Outcome.ABSENT)
+        return _done(item, Outcome.ABSENT)
     if not conflicts.is_ours(there):
-        return _done(one, Outcome.KEPT)
-    gone = await api.delete(_path(one), uid=_metadata(there, "uid"))
-    return _done(one, Outcome.ABSENT if gone is None else Outcome.DELETED)
+        return _done(item, Outcome.KEPT)
+    gone = await api.delete(_path(item), uid=_metadata(there, "uid"))
+    return _done(item, Outcome.ABSENT if gone is None else Outcome.DELETED)
 
 
-async def _get(api: Api, one: Object) -> Object | None:
+async def _get(api: Api, item: Object) -> Object | None:
     try:
-        found: Object = await api.get(_path(one))
+        found: Object = await api.get(_path(item))
     except ApiError as error:
         if error.status != 404:
             raise
@@ -236,32 +236,32 @@ async def _get(api: Api, one: Object) -> Object | None:
     return found
 
 
-def _essence(one: Object) -> Object:
+def _essence(item: Object) -> Object:
     """The object without what the server adds, so that two of them can be compared."""
-    metadata = one["metadata"]
+    metadata = item["metadata"]
     assert isinstance(metadata, dict)
     kept = {name: value for name, value in metadata.items() if name not in _WRITTEN_BY_SERVER}
-    return {**{name: value for name, value in one.items() if name != "status"}, "metadata": kept}
+    return {**{name: value for name, value in item.items() if name != "status"}, "metadata": kept}
 
 
-def _path(one: Object) -> str:
-    return path(str(one["apiVersion"]), _PLURALS[str(one["kind"])], _namespace(one), _name(one))
+def _path(item: Object) -> str:
+    return path(str(item["apiVersion"]), _PLURALS[str(item["kind"])], _namespace(item), _name(item))
 
 
-def _done(one: Object, outcome: Outcome) -> Done:
-    return Done(str(one["kind"]), _name(one), _namespace(one), outcome)
+def _done(item: Object, outcome: Outcome) -> Done:
+    return Done(str(item["kind"]), _name(item), _namespace(item), outcome)
 
 
-def _name(one: Object) -> str:
-    return _metadata(one, "name")
+def _name(item: Object) -> str:
+    return _metadata(item, "name")
 
 
-def _namespace(one: Object) -> str:
-    return _metadata(one, "namespace")
+def _namespace(item: Object) -> str:
+    return _metadata(item, "namespace")
 
 
-def _metadata(one: Object, field: str) -> str:
-    metadata = one["metadata"]
+def _metadata(item: Object, field: str) -> str:
+    metadata = item["metadata"]
     assert isinstance(metadata, dict)
     return str(metadata.get(field, ""))
 
@@ -272,7 +272,7 @@ def _metadata(one: Object, field: str) -> str:
 async def _definitions(api: Api) -> dict[str, Object]:
     """The definitions of our kinds that are in the cluster, made by Bireme or not."""
     found = {kind: await _get(api, crds.definition(kind)) for kind in kinds.SERVED}
-    return {kind: one for kind, one in found.items() if one is not None}
+    return {kind: definition for kind, definition in found.items() if definition is not None}
 
 
 def _storage(found: dict[str, Object]) -> str:

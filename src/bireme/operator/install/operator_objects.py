@@ -122,9 +122,9 @@ def _cluster_rules(served: tuple[str, ...]) -> list[Object]:
     return [
         # Jobs are deleted when their time to live has passed.
         _rule(GROUP, jobs, ["delete", "get", "list", "watch"]),
-        _rule(GROUP, [f"{one}/status" for one in jobs], ["patch"]),
+        _rule(GROUP, [f"{job}/status" for job in jobs], ["patch"]),
         # To own objects that block the deletion of their job.
-        _rule(GROUP, [f"{one}/finalizers" for one in jobs], ["update"]),
+        _rule(GROUP, [f"{job}/finalizers" for job in jobs], ["update"]),
         _rule("", ["pods"], ["create", "delete", "get", "list", "watch"]),
         _rule("", ["services"], ["create", "delete", "get"]),
         _rule("", ["events"], ["create"]),

@@ -278,4 +278,4 @@ def other_uid(error: ApiError) -> bool:
     causes = error.details.get("causes")
     if error.status != 422 or not isinstance(causes, list):
         return False
-    return any(isinstance(one, dict) and one.get("field") == "metadata.uid" for one in causes)
+    return any(isinstance(cause, dict) and cause.get("field") == "metadata.uid" for cause in causes)

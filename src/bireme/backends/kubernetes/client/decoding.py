@@ -47,7 +47,7 @@ def decoded(body: bytes | Raw, type: Any, source: RequestOrigin | None = None) -
     if type is Raw:
         return Raw(body)
     try:
-        return _decoders(type).one.decode(body)
+        return _decoders(type).item.decode(body)
     except DAMAGED as error:
         start = bytes(body)[:80].decode(errors="replace")
         message = f"the answer is not what was expected ({error}): {start}"
@@ -61,7 +61,7 @@ def listed(body: bytes, type: type[T]) -> Listing[T]:
         items = tuple(page.items or ())
     except DAMAGED:
         page = decoded(shallow(body), _RawPage)
-        items = tuple(one for each in page.items or () for one in _fitting(each, type))
+        items = tuple(item for each in page.items or () for item in _fitting(each, type))
     return Listing(items, page.metadata.resourceVersion, page.metadata.continue_)
 
 
@@ -78,8 +78,8 @@ def change(line: bytes, type: type[T], source: RequestOrigin) -> Change[T] | Boo
         status = decoded(event.object, _Code, source)
         raise refusal(status.code, bytes(event.object), source)
     if event.type != "BOOKMARK":
-        for one in _fitting(event.object, type):
-            return Change(event.type, one)
+        for item in _fitting(event.object, type):
+            return Change(event.type, item)
     return Bookmark(decoded(event.object, _Head, source).metadata.resourceVersion)
 
 
@@ -124,10 +124,10 @@ def _fitting(item: Raw, type: type[T]) -> list[T]:
     try:
         if _TOO_DEEP in bytes(item):
             raise msgspec.ValidationError(f"it has more than {MOST_LEVELS} levels")
-        return [_decoders(type).one.decode(item)]
+        return [_decoders(type).item.decode(item)]
     except DAMAGED as error:
         try:
-            head = _decoders(_Head).one.decode(item).metadata
+            head = _decoders(_Head).item.decode(item).metadata
         except DAMAGED:
             head = _HeadMeta()
         log.warning(
@@ -165,7 +165,7 @@ class _Decoders:
     def __init__(self, type: Any) -> None:
         page: Any = _Page  # a generic that is given its type at run time
         change: Any = Change
-        self.one: msgspec.json.Decoder[Any] = msgspec.json.Decoder(type)
+        self.item: msgspec.json.Decoder[Any] = msgspec.json.Decoder(type)
         self.page: msgspec.json.Decoder[_Page[Any]] = msgspec.json.Decoder(page[type])
         self.change: msgspec.json.Decoder[Change[Any]] = msgspec.json.Decoder(change[type])
 

@@ -138,23 +138,23 @@ class Cache(Generic[T]):
         """Whether everything is known that happened up to a version."""
         return _number(self._version) >= _number(version)
 
-    def learn(self, one: T) -> None:
+    def learn(self, item: T) -> None:
         """Takes in the answer to our own write, so that nothing is decided on an older view."""
-        self._put(one)
+        self._put(item)
 
-    def forget(self, one: T) -> None:
+    def forget(self, item: T) -> None:
         """Takes in that our own delete took effect at once: later news of that uid is not believed."""
-        self._bury(one.metadata.uid, FOR_GOOD)
-        self._remove(one, FOR_GOOD)
+        self._bury(item.metadata.uid, FOR_GOOD)
+        self._remove(item, FOR_GOOD)
 
     async def _list(self) -> None:
         # Without a version, which asks for what is true now. What a server has at hand (version 0) may be
         # older than what others know already: than a status, for example, that tells of objects it lacks.
         listing = await self._api.listing(self._path, self._type, **self._selectors)
         seen = set()
-        for one in listing.items:
-            seen.add(_key(one))
-            self._put(one)
+        for item in listing.items:
+            seen.add(_key(item))
+            self._put(item)
         at = _number(listing.version)
         for key in [key for key in self._objects if key not in seen]:
             # What is newer than the list was learned while it was on its way.
@@ -181,44 +181,44 @@ class Cache(Generic[T]):
             if isinstance(event, Bookmark):
                 self._version = event.version
                 continue
-            one = event.object
+            item = event.object
             if event.type == "DELETED":
-                version = _number(one.metadata.resourceVersion)
-                self._bury(one.metadata.uid, version)
-                self._remove(one, version)
+                version = _number(item.metadata.resourceVersion)
+                self._bury(item.metadata.uid, version)
+                self._remove(item, version)
             else:
-                self._put(one)
-            self._version = one.metadata.resourceVersion
+                self._put(item)
+            self._version = item.metadata.resourceVersion
         return heard
 
-    def _put(self, one: T) -> None:
-        version = _number(one.metadata.resourceVersion)
-        if version <= self._gone.get(one.metadata.uid, -1):
+    def _put(self, item: T) -> None:
+        version = _number(item.metadata.resourceVersion)
+        if version <= self._gone.get(item.metadata.uid, -1):
             return
-        key = _key(one)
+        key = _key(item)
         known = self._objects.get(key)
         if known is not None:
             # True of another uid as well: it is then the predecessor of the one we know.
             if version <= _number(known.metadata.resourceVersion):
                 return
-            if known.metadata.uid != one.metadata.uid:
+            if known.metadata.uid != item.metadata.uid:
                 self._bury(known.metadata.uid, version)
                 self._remove(known, version)
                 known = None
-        self._objects[key] = one
-        self._changed(known, one)
+        self._objects[key] = item
+        self._changed(known, item)
 
-    def _remove(self, one: T, version: int) -> None:
+    def _remove(self, item: T, version: int) -> None:
         """Removes the object if it is still the one meant, and no newer than its end.
 
         It can be newer: labels that left the selector and came back are a deletion for the watch alone.
         """
-        known = self._objects.get(_key(one))
-        if known is None or known.metadata.uid != one.metadata.uid:
+        known = self._objects.get(_key(item))
+        if known is None or known.metadata.uid != item.metadata.uid:
             return
         if _number(known.metadata.resourceVersion) <= version:
-            self._bury(one.metadata.uid, version)
-            del self._objects[_key(one)]
+            self._bury(item.metadata.uid, version)
+            del self._objects[_key(item)]
             self._changed(known, None)
 
     def _bury(self, uid: str, version: int) -> None:
@@ -237,8 +237,8 @@ def _refused(trouble: ApiError | BiremeError) -> bool:
     return isinstance(trouble, BiremeError) or trouble.status in REFUSED
 
 
-def _key(one: Kept) -> Key:
-    return one.metadata.namespace, one.metadata.name
+def _key(item: Kept) -> Key:
+    return item.metadata.namespace, item.metadata.name
 
 
 def _number(version: str) -> int:
@@ -272,15 +272,15 @@ class Scoped(Generic[T]):
         cache = self._cache(namespace)
         return cache is not None and cache.is_at(version)
 
-    def learn(self, one: T) -> None:
-        cache = self._cache(one.metadata.namespace)
+    def learn(self, item: T) -> None:
+        cache = self._cache(item.metadata.namespace)
         if cache is not None:
-            cache.learn(one)
+            cache.learn(item)
 
-    def forget(self, one: T) -> None:
-        cache = self._cache(one.metadata.namespace)
+    def forget(self, item: T) -> None:
+        cache = self._cache(item.metadata.namespace)
         if cache is not None:
-            cache.forget(one)
+            cache.forget(item)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

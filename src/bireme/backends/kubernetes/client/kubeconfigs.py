@@ -115,9 +115,9 @@ def read(files: Sequence[Path]) -> Merged:
     return Merged(
         present,
         next((each.current_context for each in parsed if each.current_context), ""),
-        _first((one.name, one.context) for each in parsed for one in each.contexts),
-        _first((one.name, one.cluster) for each in parsed for one in each.clusters),
-        _first((one.name, one.user) for each in parsed for one in each.users),
+        _first((entry.name, entry.context) for each in parsed for entry in each.contexts),
+        _first((entry.name, entry.cluster) for each in parsed for entry in each.clusters),
+        _first((entry.name, entry.user) for each in parsed for entry in each.users),
     )
 
 

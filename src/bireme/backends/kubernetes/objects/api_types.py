@@ -45,7 +45,7 @@ class Meta(Struct, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The one owner that acts on the object."""
-        return next((one for one in self.ownerReferences if one.controller), None)
+        return next((owner for owner in self.ownerReferences if owner.controller), None)
 
 
 def seconds(timestamp: str | None) -> float | None:
@@ -138,7 +138,7 @@ class Pod(Struct, frozen=True):
     status: PodStatus = PodStatus()
 
     def condition(self, type: str) -> ObjectCondition | None:
-        return next((one for one in self.status.conditions if one.type == type), None)
+        return next((condition for condition in self.status.conditions if condition.type == type), None)
 
 
 class Taint(Struct, frozen=True):
@@ -165,7 +165,9 @@ class NodeObject(Struct, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+        return any(
+            condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions
+        )
 
 
 class ServicePort(Struct, frozen=True):

@@ -35,21 +35,21 @@ class JobObject(Struct, frozen=True):
     status: Raw = Raw(b"")
 
 
-def manifest(one: JobObject) -> dict[str, Any]:
+def manifest(job: JobObject) -> dict[str, Any]:
     """The manifest that a user would have written to get this job; raises BadManifest if it has no spec."""
     try:
-        spec = msgspec.json.decode(one.spec, type=dict[str, Any])
+        spec = msgspec.json.decode(job.spec, type=dict[str, Any])
     except DAMAGED as error:
-        raise BadManifest(f"its spec cannot be read: {error}", where=one.metadata.name) from error
+        raise BadManifest(f"its spec cannot be read: {error}", where=job.metadata.name) from error
     version = spec.pop(SERVED_VERSION, None)
-    metadata: dict[str, Any] = {"name": one.metadata.name, "namespace": one.metadata.namespace}
-    if one.metadata.labels:
-        metadata["labels"] = one.metadata.labels
-    if one.metadata.annotations:
-        metadata["annotations"] = one.metadata.annotations
+    metadata: dict[str, Any] = {"name": job.metadata.name, "namespace": job.metadata.namespace}
+    if job.metadata.labels:
+        metadata["labels"] = job.metadata.labels
+    if job.metadata.annotations:
+        metadata["annotations"] = job.metadata.annotations
     return {
-        "apiVersion": f"{GROUP}/{version}" if version else one.apiVersion,
-        "kind": one.kind,
+        "apiVersion": f"{GROUP}/{version}" if version else job.apiVersion,
+        "kind": job.kind,
         "metadata": metadata,
         "spec": spec,
     }

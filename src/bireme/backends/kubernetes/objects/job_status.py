@@ -18,7 +18,7 @@ from bireme.model.status import Condition, ConditionType, Counts, Status
 WAITING = "Waiting"
 """A condition beyond the contract's, last in the list while a job cannot go on; its message says why."""
 
-_KNOWN = frozenset(str(one) for one in ConditionType)
+_KNOWN = frozenset(str(type) for type in ConditionType)
 _TOLD = ("conditions", "replicas", "started", "completed")
 """The parts of our memory that stand in the contract's own fields."""
 
@@ -57,14 +57,14 @@ def written(job: Job, status: Status, now: float) -> dict[str, Any]:
     memory: dict[str, Any] = msgspec.to_builtins(status)
     conditions = [
         _Condition(
-            one.type,
-            "True" if one.status else "False",
-            one.reason,
-            one.message,
-            timestamp(one.updated),
-            timestamp(one.changed),
+            condition.type,
+            "True" if condition.status else "False",
+            condition.reason,
+            condition.message,
+            timestamp(condition.updated),
+            timestamp(condition.changed),
         )
-        for one in status.conditions
+        for condition in status.conditions
     ]
     why = status.waiting or status.trouble
     if why and not status.phase.is_final:
@@ -94,20 +94,20 @@ def read(raw: bytes | msgspec.Raw) -> Status:
         memory,
         conditions=tuple(
             Condition(
-                ConditionType(one.type),
-                one.status == "True",
-                one.reason,
-                one.message,
-                seconds(one.lastUpdateTime) or 0.0,
-                seconds(one.lastTransitionTime) or 0.0,
+                ConditionType(condition.type),
+                condition.status == "True",
+                condition.reason,
+                condition.message,
+                seconds(condition.lastUpdateTime) or 0.0,
+                seconds(condition.lastTransitionTime) or 0.0,
             )
-            for one in found.conditions or ()
-            if one.type in _KNOWN
+            for condition in found.conditions or ()
+            if condition.type in _KNOWN
         ),
         replicas={
-            type: Counts(one.active, one.succeeded, one.failed)
-            for type, one in (found.replicaStatuses or {}).items()
-            if one is not None
+            type: Counts(counts.active, counts.succeeded, counts.failed)
+            for type, counts in (found.replicaStatuses or {}).items()
+            if counts is not None
         },
         started=seconds(found.startTime),
         completed=seconds(found.completionTime),

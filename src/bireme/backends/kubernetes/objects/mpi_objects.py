@@ -120,7 +120,7 @@ def _keys(uid: str, name: str, chance: Random) -> KeyPair:
 
 
 def _config(job: Job, remote: RemoteStart, files: Iterable[SharedFile]) -> Object:
-    data = {_name(one.path): one.text for one in files}
+    data = {_name(file.path): file.text for file in files}
     if remote.agent:
         worker = job.role(remote.workers)
         # Without workers nobody calls it.

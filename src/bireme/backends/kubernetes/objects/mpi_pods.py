@@ -90,8 +90,10 @@ def _item(path: str, mode: int) -> Object:
 def _mounted(spec: Object, role: Role, volume: Object, path: str) -> Object:
     mount: Object = {"name": volume["name"], "mountPath": path}
     containers = [
-        {**one, "volumeMounts": [*items(one, "volumeMounts"), mount]} if one.get("name") == role.main else one
-        for one in items(spec, "containers")
+        {**container, "volumeMounts": [*items(container, "volumeMounts"), mount]}
+        if container.get("name") == role.main
+        else container
+        for container in items(spec, "containers")
     ]
     return {**spec, "containers": containers, "volumes": [*items(spec, "volumes"), volume]}
 
@@ -99,10 +101,10 @@ def _mounted(spec: Object, role: Role, volume: Object, path: str) -> Object:
 def _idle(role: Role, spec: Object, program: Object) -> Object:
     """A worker that is given nothing to run waits for the launcher to start commands in it."""
     containers = [
-        {**{key: value for key, value in one.items() if key != "args"}, **program}
-        if one.get("name") == role.main
-        else one
-        for one in items(spec, "containers")
+        {**{key: value for key, value in container.items() if key != "args"}, **program}
+        if container.get("name") == role.main
+        else container
+        for container in items(spec, "containers")
     ]
     spec = {**spec, "containers": containers}
     if program is _SLEEP and len(containers) == 1 and spec.get("terminationGracePeriodSeconds") is None:

@@ -93,7 +93,7 @@ def _spec(job: Job, role: Role, written: Template, start: Start) -> Object:
         if raw:
             spec[field] = [_container(*each) for each in zip(raw, declared, started, strict=True)]
     if spec.get("containers"):
-        spec["containers"] = [_fenced(one, job, role, start) for one in items(spec, "containers")]
+        spec["containers"] = [_fenced(container, job, role, start) for container in items(spec, "containers")]
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         # With the usual policy a pod on its node's network asks the node's DNS, which knows no peers.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
@@ -109,12 +109,16 @@ def _container(written: Template, declared: Container, started: Container) -> Ob
     if container.get("command") == [""]:
         del container["command"]
     env = items(written, "env")
-    said = {str(one.get("name")) for one in env}
-    added = [one for one in started.env[len(declared.env) :] if not (one.weak and one.name in said)]
+    said = {str(variable.get("name")) for variable in env}
+    added = [
+        variable
+        for variable in started.env[len(declared.env) :]
+        if not (variable.weak and variable.name in said)
+    ]
     if added:
-        container["env"] = [*env, *(_variable(one) for one in added)]
+        container["env"] = [*env, *(_variable(variable) for variable in added)]
     ports = items(written, "ports")
-    known = {str(one.get("name")) for one in ports}
+    known = {str(port.get("name")) for port in ports}
     fresh = [{"name": name, "containerPort": number} for name, number in declared.ports.items()]
     if missing := [port for port in fresh if port["name"] not in known]:
         container["ports"] = [*ports, *missing]
@@ -130,16 +134,16 @@ def _fenced(container: Object, job: Job, role: Role, start: Start) -> Object:
     everywhere = kinds.of(job).injects is Injects.EVERY
     if not everywhere and container.get("name") != role.main:
         return container
-    said = {str(one.get("name")) for one in items(container, "env")}
+    said = {str(variable.get("name")) for variable in items(container, "env")}
     values = {wire.MARK: f"{job.uid}/{start.attempt}", ATTEMPT_VARIABLE: str(start.attempt)}
     added = [{"name": name, "value": value} for name, value in values.items() if name not in said]
     return {**container, "env": [*items(container, "env"), *added]} if added else container
 
 
-def _variable(one: EnvVar) -> Object:
-    match one.source:
+def _variable(variable: EnvVar) -> Object:
+    match variable.source:
         case None:
-            return {"name": one.name, "value": one.value}
+            return {"name": variable.name, "value": variable.value}
         case FieldRef(path):
             source: Object = {"fieldRef": {"fieldPath": path}}
         case KeyRef(kind, name, key, optional):
@@ -148,7 +152,7 @@ def _variable(one: EnvVar) -> Object:
         case ResourceRef(resource, container, divisor):
             named = {"containerName": container} if container else {}
             source = {"resourceFieldRef": {"resource": resource, "divisor": divisor, **named}}
-    return {"name": one.name, "valueFrom": source}
+    return {"name": variable.name, "valueFrom": source}
 
 
 def missing_tolerations(role: Role, written: Sequence[Template]) -> list[Object]:
@@ -157,14 +161,14 @@ def missing_tolerations(role: Role, written: Sequence[Template]) -> list[Object]
     Nodes with devices are by custom tainted with the name of the device, in any effect.
     """
     containers = (*role.pod.init_containers, *role.pod.containers)
-    asked = {name for one in containers for name, count in one.claims.devices.items() if count}
+    asked = {name for container in containers for name, count in container.claims.devices.items() if count}
     # What Kubernetes itself provides has no nodes of its own.
     devices = sorted(name for name in asked if "/" in name and "kubernetes.io/" not in name)
     return [
         {"key": device, "operator": "Exists"}
         for device in devices
         # Where the author thought of the device, nothing is added to it.
-        if not any(one.get("key") == device or tolerates(one, device) for one in written)
+        if not any(toleration.get("key") == device or tolerates(toleration, device) for toleration in written)
     ]
 
 

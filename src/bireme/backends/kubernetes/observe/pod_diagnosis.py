@@ -155,17 +155,24 @@ def _taken(pod: Pod) -> Trouble:
 
 
 def _ends(pod: Pod) -> Iterator[tuple[str, ContainerStateTerminated]]:
-    for one in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
-        if one.state.terminated is not None:
-            yield one.name, one.state.terminated
+    for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
+        if status.state.terminated is not None:
+            yield status.name, status.state.terminated
 
 
 def _ended(pod: Pod, name: str, end: ContainerStateTerminated, logs: str) -> str:
     """How a container ended, with its last words where it left some."""
-    kind = "init container" if any(one.name == name for one in pod.spec.initContainers) else "container"
+    kind = (
+        "init container"
+        if any(container.name == name for container in pod.spec.initContainers)
+        else "container"
+    )
     if end.reason == "OOMKilled":
         containers = (*pod.spec.initContainers, *pod.spec.containers)
-        limit = next((one.resources.limits.get("memory") for one in containers if one.name == name), None)
+        limit = next(
+            (container.resources.limits.get("memory") for container in containers if container.name == name),
+            None,
+        )
         has_limit = limit not in (None, "")
         of_limit = f"its memory limit of {limit}" if has_limit else "the memory that its node had left"
         return f"{kind} {name} used more than {of_limit}; raise resources.limits.memory, or use less"
@@ -218,7 +225,10 @@ def _crashes(pod: Pod, name: str, last: ContainerStateTerminated, which: str) ->
 
 def _no_image(pod: Pod, status: ContainerStatus, reason: str, said: str) -> str:
     containers = (*pod.spec.initContainers, *pod.spec.containers)
-    image = next((one.image for one in containers if one.name == status.name), "") or status.image
+    image = (
+        next((container.image for container in containers if container.name == status.name), "")
+        or status.image
+    )
     if reason == "InvalidImageName":
         return f"{image} is not the name of an image; correct `image` of container {status.name}"
     if reason == "ErrImageNeverPull":

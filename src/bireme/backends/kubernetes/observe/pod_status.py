@@ -35,8 +35,8 @@ def replica(pod: Pod, node: NodeObject | None) -> Replica:
     trouble = pod_diagnosis.of(pod, node)
     attempt = attempt_of(pod)
     ready = pod.condition("Ready")
-    waits = [one.state.waiting for one in _containers(pod)]
-    pauses = sum(one is not None and one.reason == "CrashLoopBackOff" for one in waits)
+    waits = [status.state.waiting for status in _containers(pod)]
+    pauses = sum(wait is not None and wait.reason == "CrashLoopBackOff" for wait in waits)
     return Replica(
         name=pod.metadata.name,
         role=role,
@@ -51,7 +51,7 @@ def replica(pod: Pod, node: NodeObject | None) -> Replica:
         unreachable=is_lost(pod, node),
         leftover=leftover,
         # How often containers were started again, or will be as soon as the pause after a crash is over.
-        restarts=sum(one.restartCount for one in _containers(pod)) + pauses,
+        restarts=sum(status.restartCount for status in _containers(pod)) + pauses,
         loss=Loss.EVICTION if pod_diagnosis.is_evicted(pod) or node_took_it(pod, node) else Loss.CRASH,
         exit_code=exit_code(pod),
         reason=trouble.reason,
@@ -68,14 +68,14 @@ def _foreseen(pod: Pod) -> Pod:
 
     A kubelet tells the ends of containers at once, but the phase that follows from them a second later.
     """
-    ends = [one.state.terminated for one in pod.status.containerStatuses]
-    codes = [one.exitCode for one in ends if one is not None]
+    ends = [status.state.terminated for status in pod.status.containerStatuses]
+    codes = [end.exitCode for end in ends if end is not None]
     if (
         pod.status.phase != ReplicaPhase.RUNNING
         or pod.spec.restartPolicy != "Never"
         or not codes
         or len(codes) != len(pod.spec.containers)
-        or any(one.restartPolicy for one in pod.spec.containers)
+        or any(container.restartPolicy for container in pod.spec.containers)
     ):
         return pod
     phase = ReplicaPhase.FAILED if any(codes) else ReplicaPhase.SUCCEEDED
@@ -122,11 +122,11 @@ def _number(label: str) -> int | None:
 def exit_code(pod: Pod) -> int | None:
     """How the main container ended last; where it did not fail, how the first that did ended."""
     name = pod_diagnosis.main_container(pod)
-    main = _last_end(next((one for one in pod.status.containerStatuses if one.name == name), None))
+    main = _last_end(next((status for status in pod.status.containerStatuses if status.name == name), None))
     if main is not None and (main.exitCode or pod.status.phase != ReplicaPhase.FAILED):
         return main.exitCode
-    ends = [_last_end(one) for one in _containers(pod)]
-    failed = next((one.exitCode for one in ends if one is not None and one.exitCode), None)
+    ends = [_last_end(status) for status in _containers(pod)]
+    failed = next((end.exitCode for end in ends if end is not None and end.exitCode), None)
     return failed if pod.status.phase == ReplicaPhase.FAILED else main.exitCode if main else None
 
 
@@ -140,7 +140,7 @@ def _last_end(status: ContainerStatus | None) -> ContainerStateTerminated | None
 
 def _told(pod: Pod) -> Told:
     name = pod_diagnosis.main_container(pod)
-    main = _last_end(next((one for one in pod.status.containerStatuses if one.name == name), None))
+    main = _last_end(next((status for status in pod.status.containerStatuses if status.name == name), None))
     return termination_log.told(main.message) if main is not None else Told()
 
 

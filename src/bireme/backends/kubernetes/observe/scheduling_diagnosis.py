@@ -79,8 +79,9 @@ def _asked(pod: Pod, resource: str) -> str:
     """How much of a resource the pod asks for, as its author wrote it where that is one amount."""
     written = [
         amount
-        for one in pod.spec.containers
-        if (amount := one.resources.requests.get(resource, one.resources.limits.get(resource))) is not None
+        for container in pod.spec.containers
+        if (amount := container.resources.requests.get(resource, container.resources.limits.get(resource)))
+        is not None
     ]
     if len(written) == 1:
         return f"{resource}: {written[0]}"

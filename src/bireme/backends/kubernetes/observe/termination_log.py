@@ -40,7 +40,7 @@ def told(message: str) -> Told:
     found = report(message)
     if words is None or found is None:
         return Told()
-    step, saved = (-1 if words[one] is None else int(words[one]) for one in ("step", "saved"))
+    step, saved = (-1 if words[word] is None else int(words[word]) for word in ("step", "saved"))
     if found.error is None:
         return Told(step=step, saved=saved, lost=found.lost)
     return replace(found.error.told, step=step, saved=saved)
@@ -50,7 +50,9 @@ def _error(text: str, type: str | None) -> tuple[str, str]:
     """The type of an error and its message; the text is for people, and its lines may say anything."""
     lines = [line for line in text.splitlines() if line.strip()]
     if type is None:  # an earlier version does not tell it
-        last = next((one for one in reversed(lines) if _CHAINED.fullmatch(one)), lines[-1] if lines else "")
+        last = next(
+            (line for line in reversed(lines) if _CHAINED.fullmatch(line)), lines[-1] if lines else ""
+        )
         kind, _, said = last.partition(": ")
         return kind, said
     # The error that ended the script is the last of a chain, and its message goes on to the end.

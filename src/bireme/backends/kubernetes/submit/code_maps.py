@@ -106,7 +106,9 @@ def is_same_map(found: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
     It must hold the same and be unable to change, and must not go with anything but jobs.
     """
     meta = found["metadata"]
-    owners = {(one["apiVersion"].partition("/")[0], one["kind"]) for one in meta.get("ownerReferences") or ()}
+    owners = {
+        (owner["apiVersion"].partition("/")[0], owner["kind"]) for owner in meta.get("ownerReferences") or ()
+    }
     return (
         found.get("binaryData") == sent["binaryData"]
         and not found.get("data")

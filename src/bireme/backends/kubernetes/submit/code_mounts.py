@@ -70,16 +70,16 @@ def templates(manifest: Manifest) -> Iterator[Manifest]:
 def with_image(manifest: Manifest, image: str) -> Manifest:
     """The manifest with another image in every container."""
     changed = copy.deepcopy(manifest)
-    for one in containers(changed):
-        one["image"] = image
+    for container in containers(changed):
+        container["image"] = image
     return changed
 
 
 def with_variables(manifest: Manifest, variables: dict[str, str]) -> Manifest:
     """The manifest with variables in every container; of one that is there the value is replaced."""
     changed = copy.deepcopy(manifest)
-    for one in containers(changed):
-        _set(one, variables)
+    for container in containers(changed):
+        _set(container, variables)
     return changed
 
 
@@ -132,9 +132,12 @@ def _rename(source: Manifest, names: Mapping[str, str]) -> None:
 def variable(manifest: Manifest, name: str) -> str:
     """The value of a variable of any container, or nothing."""
     found = (
-        each for one in containers(manifest) for each in one.get("env") or () if each.get("name") == name
+        each
+        for container in containers(manifest)
+        for each in container.get("env") or ()
+        if each.get("name") == name
     )
-    return str(next((one.get("value") or "" for one in found), ""))
+    return str(next((entry.get("value") or "" for entry in found), ""))
 
 
 def with_run(manifest: Manifest, run: str) -> Manifest:
@@ -144,11 +147,11 @@ def with_run(manifest: Manifest, run: str) -> Manifest:
     """
     changed = copy.deepcopy(manifest)
     attempt = {"fieldRef": {"fieldPath": f"metadata.labels['{job_objects.ATTEMPT}']"}}
-    for one in containers(changed):
-        _set(one, {wire.MARK: f"{run}/"})
-        one["env"].append({"name": "BIREME_ATTEMPT", "valueFrom": attempt})
-        if not any(variable["name"] == _ECHO for variable in one["env"]):
-            one["env"].append({"name": _ECHO, "value": "1"})
+    for container in containers(changed):
+        _set(container, {wire.MARK: f"{run}/"})
+        container["env"].append({"name": "BIREME_ATTEMPT", "valueFrom": attempt})
+        if not any(variable["name"] == _ECHO for variable in container["env"]):
+            container["env"].append({"name": _ECHO, "value": "1"})
     return changed
 
 
@@ -185,6 +188,6 @@ def _set(container: Manifest, variables: dict[str, str]) -> None:
     """Sets variables, each where it was: others may refer to it there. New ones come before all others."""
     given = {name: {"name": name, "value": value} for name, value in variables.items()}
     before = container.get("env") or ()
-    known = {one.get("name") for one in before}
-    new = [one for name, one in given.items() if name not in known]
-    container["env"] = [*new, *(given.get(one.get("name"), one) for one in before)]
+    known = {entry.get("name") for entry in before}
+    new = [entry for name, entry in given.items() if name not in known]
+    container["env"] = [*new, *(given.get(entry.get("name"), entry) for entry in before)]

@@ -117,8 +117,8 @@ def is_ignored(path: bytes, is_folder: bool, files: Sequence[Rules]) -> bool:
 
     Folders above it are not looked at: whoever walks down never enters one that is left out.
     """
-    for one in reversed(files):
-        if path.startswith(one.base) and (last := _last(path[len(one.base) :], is_folder, one.rules)):
+    for file in reversed(files):
+        if path.startswith(file.base) and (last := _last(path[len(file.base) :], is_folder, file.rules)):
             return not last.keeps
     return False
 

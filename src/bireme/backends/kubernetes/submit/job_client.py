@@ -87,7 +87,7 @@ async def served(api: Api) -> Served:
     lists = await asyncio.gather(*(_resources(api, version) for version in _VERSIONS))
     found: dict[str, tuple[str, ...]] = {}
     for version, resources in zip(_VERSIONS, lists, strict=True):
-        names = {one.name for one in resources}
+        names = {resource.name for resource in resources}
         for kind in kinds.SERVED:
             if kinds.named(kind).plural in names:
                 found[kind] = (*found.get(kind, ()), version)
@@ -96,7 +96,7 @@ async def served(api: Api) -> Served:
 
 async def serves(api: Api, version: str, resource: str) -> bool:
     """Whether the API server knows a resource."""
-    return any(one.name == resource for one in await _resources(api, version))
+    return any(known.name == resource for known in await _resources(api, version))
 
 
 # Looking
@@ -109,50 +109,54 @@ async def listed(api: Api, known: Served, namespace: str) -> list[JobObject]:
         *(_listed(api, kind, known.version(kind), namespace) for kind in known.versions),
         *(_listed(api, kind, known.version(kind), namespace, labelSelector=ours) for kind in _NATIVE),
     )
-    return [one for each in found for one in each]
+    return [job for each in found for job in each]
 
 
 async def named(api: Api, known: Served, namespace: str, name: str, kind: str = "") -> list[JobObject]:
     """The jobs of a name: one at most of each kind."""
     wanted = [
-        one for one in (*known.versions, *_NATIVE) if kind in ("", one.lower(), kinds.named(one).plural)
+        candidate
+        for candidate in (*known.versions, *_NATIVE)
+        if kind in ("", candidate.lower(), kinds.named(candidate).plural)
     ]
-    found = await asyncio.gather(*(_one(api, one, known.version(one), namespace, name) for one in wanted))
-    return [one for one in found if one is not None]
+    found = await asyncio.gather(
+        *(_one(api, candidate, known.version(candidate), namespace, name) for candidate in wanted)
+    )
+    return [job for job in found if job is not None]
 
 
-async def again(api: Api, one: JobObject) -> JobObject | None:
+async def again(api: Api, job: JobObject) -> JobObject | None:
     """The same job as it is now; None if it is gone, or another one has its name."""
-    now = await _one(api, one.kind, one.apiVersion, one.metadata.namespace, one.metadata.name)
-    return now if now is not None and now.metadata.uid == one.metadata.uid else None
+    now = await _one(api, job.kind, job.apiVersion, job.metadata.namespace, job.metadata.name)
+    return now if now is not None and now.metadata.uid == job.metadata.uid else None
 
 
-async def pods(api: Api, one: JobObject) -> tuple[Pod, ...]:
+async def pods(api: Api, job: JobObject) -> tuple[Pod, ...]:
     """The pods of a job, without those of another job that had its name."""
-    where = path("v1", "pods", one.metadata.namespace)
-    found = await api.listing(where, Pod, labelSelector=pod_selector(one))
-    return tuple(pod for pod in found.items if belongs(pod, one))
+    where = path("v1", "pods", job.metadata.namespace)
+    found = await api.listing(where, Pod, labelSelector=pod_selector(job))
+    return tuple(pod for pod in found.items if belongs(pod, job))
 
 
-def pod_selector(one: JobObject) -> str:
+def pod_selector(job: JobObject) -> str:
     """By which labels the pods of a job are found, whoever made them."""
-    return f"{kinds.named(one.kind).job_label}={one.metadata.name}"
+    return f"{kinds.named(job.kind).job_label}={job.metadata.name}"
 
 
-def belongs(pod: Pod, one: JobObject) -> bool:
+def belongs(pod: Pod, job: JobObject) -> bool:
     """Whether a pod that carries a job's name is that job's."""
     owner = pod.metadata.controller
     if owner is None:
         return False
     # Kubeflow's MPI operator starts a launcher through a batch Job of its own.
-    return owner.uid == one.metadata.uid or (owner.kind in _NATIVE and one.kind not in _NATIVE)
+    return owner.uid == job.metadata.uid or (owner.kind in _NATIVE and job.kind not in _NATIVE)
 
 
-async def events(api: Api, one: JobObject) -> tuple[EventObject, ...]:
+async def events(api: Api, job: JobObject) -> tuple[EventObject, ...]:
     """What was told about a job; nothing where the user may not read events."""
-    where = path("v1", "events", one.metadata.namespace)
+    where = path("v1", "events", job.metadata.namespace)
     try:
-        selector = f"involvedObject.uid={one.metadata.uid}"
+        selector = f"involvedObject.uid={job.metadata.uid}"
         return (await api.listing(where, EventObject, fieldSelector=selector)).items
     except ApiError as error:
         if error.status != 403:
@@ -216,7 +220,9 @@ async def apply(api: Api, body: Object, namespace: str, *, dry_run: bool = False
     One without a namespace goes where the job goes.
     """
     known = await _resources(api, body["apiVersion"])
-    resource = next((one for one in known if one.kind == body["kind"] and "/" not in one.name), None)
+    resource = next(
+        (resource for resource in known if resource.kind == body["kind"] and "/" not in resource.name), None
+    )
     if resource is None:
         raise ApiError(404, "NotFound", f"the cluster knows no {body['kind']} in {body['apiVersion']}")
     name = body["metadata"]["name"]
@@ -229,30 +235,30 @@ async def apply(api: Api, body: Object, namespace: str, *, dry_run: bool = False
     return f"{body['kind']} {name}"
 
 
-async def suspend(api: Api, one: JobObject, wish: bool) -> None:
+async def suspend(api: Api, job: JobObject, wish: bool) -> None:
     """Puts a job aside, or lets it go on."""
-    change = {"runPolicy": {"suspend": wish}} if kinds.named(one.kind).specs else {"suspend": wish}
-    await api.patch(_path(one), {"spec": change}, JobObject, meant=Expected(one.metadata.uid))
+    change = {"runPolicy": {"suspend": wish}} if kinds.named(job.kind).specs else {"suspend": wish}
+    await api.patch(_path(job), {"spec": change}, JobObject, meant=Expected(job.metadata.uid))
 
 
-async def resume(api: Api, one: JobObject, times: int) -> None:
+async def resume(api: Api, job: JobObject, times: int) -> None:
     """Lets a job that failed go on: its operator does so when the number grows."""
     change = {
         "metadata": {"annotations": {RESUMES_ANNOTATION: str(times)}},
         "spec": {"runPolicy": {"suspend": False}},
     }
-    await api.patch(_path(one), change, JobObject, meant=Expected(one.metadata.uid))
+    await api.patch(_path(job), change, JobObject, meant=Expected(job.metadata.uid))
 
 
-async def scale(api: Api, one: JobObject, replicas: Mapping[str, int], gone: Collection[str] = ()) -> None:
+async def scale(api: Api, job: JobObject, replicas: Mapping[str, int], gone: Collection[str] = ()) -> None:
     """Changes how many replicas roles have, and takes roles away; they are named as in labels."""
-    change = {"spec": scaled(one, replicas, gone)}
-    await api.patch(_path(one), change, JobObject, meant=Expected(one.metadata.uid))
+    change = {"spec": scaled(job, replicas, gone)}
+    await api.patch(_path(job), change, JobObject, meant=Expected(job.metadata.uid))
 
 
-async def delete(api: Api, one: JobObject) -> None:
+async def delete(api: Api, job: JobObject) -> None:
     """Asks for a job and everything that belongs to it to be removed."""
-    await api.delete(_path(one), uid=one.metadata.uid, propagation="Foreground")
+    await api.delete(_path(job), uid=job.metadata.uid, propagation="Foreground")
 
 
 async def send_maps(api: Api, namespace: str, maps: Iterable[Object], token: str) -> tuple[Object, ...]:
@@ -261,16 +267,16 @@ async def send_maps(api: Api, namespace: str, maps: Iterable[Object], token: str
     One that is there already is used if it is the same; otherwise somebody else made it, and ours gets
     another name.
     """
-    return tuple(await asyncio.gather(*(_send_map(api, namespace, one, token) for one in maps)))
+    return tuple(await asyncio.gather(*(_send_map(api, namespace, config_map, token) for config_map in maps)))
 
 
-async def own_maps(api: Api, one: JobObject, maps: Iterable[Object]) -> None:
+async def own_maps(api: Api, job: JobObject, maps: Iterable[Object]) -> None:
     """Lets ConfigMaps go with the last of the jobs that use them."""
     owner = {
-        "apiVersion": one.apiVersion,
-        "kind": one.kind,
-        "name": one.metadata.name,
-        "uid": one.metadata.uid,
+        "apiVersion": job.apiVersion,
+        "kind": job.kind,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
     }
     for each in maps:
         try:
@@ -284,33 +290,33 @@ async def own_maps(api: Api, one: JobObject, maps: Iterable[Object]) -> None:
             await _own_map(api, each, owner)
 
 
-async def _own_map(api: Api, one: Object, owner: Object) -> None:
+async def _own_map(api: Api, config_map: Object, owner: Object) -> None:
     """Lets a ConfigMap go with the job; one that somebody else has put in its place is left alone."""
-    where = path("v1", "configmaps", one["metadata"]["namespace"], one["metadata"]["name"])
+    where = path("v1", "configmaps", config_map["metadata"]["namespace"], config_map["metadata"]["name"])
     found = await api.get(where)
-    if code_maps.is_same_map(found, one):
+    if code_maps.is_same_map(found, config_map):
         change = {"metadata": {"ownerReferences": [owner]}}
         await api.patch(where, change, meant=Expected(found["metadata"]["uid"]), how="strategic")
 
 
 async def drop_maps(api: Api, maps: Iterable[Object]) -> None:
     """Removes the ConfigMaps that this submission created, where nobody came to use them."""
-    for one in maps:
-        where = path("v1", "configmaps", one["metadata"]["namespace"], one["metadata"]["name"])
+    for config_map in maps:
+        where = path("v1", "configmaps", config_map["metadata"]["namespace"], config_map["metadata"]["name"])
         try:
             found = await api.get(where)
         except ApiError as error:
             if error.status != 404:
                 raise
             continue
-        if submission(found) == submission(one) and not found["metadata"].get("ownerReferences"):
+        if submission(found) == submission(config_map) and not found["metadata"].get("ownerReferences"):
             await api.delete(where, uid=found["metadata"]["uid"])
 
 
-async def _send_map(api: Api, namespace: str, one: Object, token: str) -> Object:
-    meta = one["metadata"]
+async def _send_map(api: Api, namespace: str, config_map: Object, token: str) -> Object:
+    meta = config_map["metadata"]
     annotations = {**(meta.get("annotations") or {}), job_objects.SUBMISSION: token}
-    body = {**one, "metadata": {**meta, "namespace": namespace, "annotations": annotations}}
+    body = {**config_map, "metadata": {**meta, "namespace": namespace, "annotations": annotations}}
     for _ in range(_MOST_NAMES):
         if await _create_map(api, body):
             return body
@@ -340,9 +346,9 @@ async def _create_map(api: Api, body: Object) -> bool:
     return True
 
 
-def scaled(one: JobObject, replicas: Mapping[str, int], gone: Collection[str] = ()) -> Object:
+def scaled(job: JobObject, replicas: Mapping[str, int], gone: Collection[str] = ()) -> Object:
     """The change of a job's spec for other numbers of replicas."""
-    return kinds.named(one.kind).scaled(msgspec.json.decode(one.spec), replicas, gone)
+    return kinds.named(job.kind).scaled(msgspec.json.decode(job.spec), replicas, gone)
 
 
 async def _listed(api: Api, kind: str, version: str, namespace: str, **query: str) -> tuple[JobObject, ...]:
@@ -354,7 +360,7 @@ async def _listed(api: Api, kind: str, version: str, namespace: str, **query: st
         if error.status == 404:
             return ()
         raise
-    return tuple(replace(one, apiVersion=version, kind=kind) for one in found.items)
+    return tuple(replace(job, apiVersion=version, kind=kind) for job in found.items)
 
 
 async def _one(api: Api, kind: str, version: str, namespace: str, name: str) -> JobObject | None:
@@ -377,6 +383,6 @@ async def _resources(api: Api, version: str) -> list[_ApiResource]:
         return []
 
 
-def _path(one: JobObject, sub: str = "") -> str:
-    meta = one.metadata
-    return path(one.apiVersion, kinds.named(one.kind).plural, meta.namespace, meta.name, sub)
+def _path(job: JobObject, sub: str = "") -> str:
+    meta = job.metadata
+    return path(job.apiVersion, kinds.named(job.kind).plural, meta.namespace, meta.name, sub)

@@ -55,7 +55,7 @@ def _existing(written: str, cwd: Path) -> Path | None:
     if not written or len(written) > _LONGEST or written in _NOT_DATA or "\n" in written or "\0" in written:
         return None
     path = Path(os.path.abspath(cwd / os.path.expanduser(written)))
-    if os.path.isabs(written) and written.startswith(tuple(f"{one}/" for one in _EVERYWHERE)):
+    if os.path.isabs(written) and written.startswith(tuple(f"{folder}/" for folder in _EVERYWHERE)):
         return None
     if path == Path(os.path.abspath(cwd)) or path in Path(os.path.abspath(cwd)).parents:
         return None

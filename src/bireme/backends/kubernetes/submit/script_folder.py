@@ -44,7 +44,9 @@ class ScriptFolder(Struct, frozen=True):
     def holds(self, path: Path) -> bool:
         """Whether a file or a folder of this machine is sent, at least in part."""
         whole = os.path.abspath(path)
-        return any(str(one.path) == whole or str(one.path).startswith(whole + os.sep) for one in self.files)
+        return any(
+            str(file.path) == whole or str(file.path).startswith(whole + os.sep) for file in self.files
+        )
 
 
 def of_script(script: str, cwd: Path) -> ScriptFolder:
@@ -74,12 +76,12 @@ def _folder(root: Path, prefix: str, script: str, here: Path, named: Path | None
         SentFile(name if prefix == "." else f"{prefix}/{name}", path, path.stat().st_size)
         for name, path in walk.files
     )
-    if named is not None and named.is_file() and all(one.path != named for one in files):
+    if named is not None and named.is_file() and all(file.path != named for file in files):
         raise errors.BadInput(
             f"{named} has the name of a key or of credentials, which are not sent to a cluster",
             hint="give the script another name",
         )
-    wanted = next((one.name for one in files if one.path == root / REQUIREMENTS), "")
+    wanted = next((file.name for file in files if file.path == root / REQUIREMENTS), "")
     beside = here / REQUIREMENTS
     if not wanted and prefix != "." and beside.is_file() and not _leads_to_secret(beside, here):
         files = (*files, SentFile(REQUIREMENTS, beside, beside.stat().st_size))
@@ -93,7 +95,7 @@ class _Walk:
     def __init__(self, root: Path, here: Path, named: Path | None) -> None:
         self.real = Path(os.path.realpath(root))
         above = (self.real, *self.real.parents)
-        repository = next((one for one in above if os.path.lexists(one / ".git")), None)
+        repository = next((folder for folder in above if os.path.lexists(folder / ".git")), None)
         # Outside of a repository the rules begin where the user stands.
         around = Path(os.path.realpath(here))
         self.top = repository or (around if around in self.real.parents else self.real)
@@ -106,21 +108,21 @@ class _Walk:
 
     def enter(self, folder: Path, above: str, rules: tuple[Rules, ...]) -> None:
         try:
-            entries = sorted(os.scandir(folder), key=lambda one: one.name)
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             raise errors.NoAccess(
                 f"{folder} cannot be read: {error.strerror}", hint=f"leave it out in {self._ignored_by}"
             ) from error
-        for one in entries:
+        for entry in entries:
             # A link to a folder may lead anywhere, and back here; a link to a file is that file.
-            is_folder = one.is_dir(follow_symlinks=False)
-            path, name = Path(one.path), f"{above}{one.name}"
+            is_folder = entry.is_dir(follow_symlinks=False)
+            path, name = Path(entry.path), f"{above}{entry.name}"
             if not self._is_sent(path, name, is_folder, rules):
                 continue
             if is_folder:
                 deeper = _rules_of(path, self._prefix + os.fsencode(f"{name}/"))
                 self.enter(path, f"{name}/", (*rules, *deeper))
-            elif _is_file(one):
+            elif _is_file(entry):
                 if len(self.files) == _MOST_FILES:
                     # At once: all of a home folder, or of /tmp, would take minutes.
                     raise errors.BadInput(
@@ -150,22 +152,26 @@ class _Walk:
 _ALWAYS = gitignore.rules(gitignore.ALWAYS)
 
 
-def _is_file(one: os.DirEntry[str]) -> bool:
+def _is_file(entry: os.DirEntry[str]) -> bool:
     """Whether an entry is a file, or a link to one; a link to itself is none."""
     try:
-        return one.is_file()
+        return entry.is_file()
     except OSError:
         return False
 
 
 def _rules_above(root: Path, top: Path) -> tuple[Rules, ...]:
     """The rules that hold in a folder, the weakest first: ours, the repository's, then from its root down."""
-    chain = [one for one in (*reversed(root.parents), root) if one == top or top in one.parents]
+    chain = [folder for folder in (*reversed(root.parents), root) if folder == top or top in folder.parents]
     excluded = [_git_folder(top) / "info" / "exclude"]
     if os.path.lexists(top / ".git"):
         excluded.insert(0, _personal())
-    everywhere = (gitignore.rules(_read(one)) for one in excluded)
-    return (_ALWAYS, *everywhere, *(rules for one in chain for rules in _rules_of(one, _below(one, top))))
+    everywhere = (gitignore.rules(_read(file)) for file in excluded)
+    return (
+        _ALWAYS,
+        *everywhere,
+        *(rules for folder in chain for rules in _rules_of(folder, _below(folder, top))),
+    )
 
 
 def _rules_of(folder: Path, base: bytes) -> tuple[Rules, ...]:
@@ -219,7 +225,7 @@ def _leads_to_secret(path: Path, root: Path) -> bool:
         return False
     target = Path(os.path.realpath(path))
     below = target.relative_to(root) if root in target.parents else target.relative_to(target.anchor)
-    folders = (one for one in below.parents if one != Path())
+    folders = (folder for folder in below.parents if folder != Path())
     return gitignore.is_secret(os.fsencode(below), False) or any(
-        gitignore.is_secret(os.fsencode(one), True) for one in folders
+        gitignore.is_secret(os.fsencode(folder), True) for folder in folders
     )
