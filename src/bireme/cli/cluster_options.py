@@ -32,13 +32,13 @@ kubeconfig = click.option(
 def kinds(chosen: tuple[str, ...]) -> tuple[str, ...]:
     """The kinds that were named, in whatever case; all that an operator serves where none was."""
     known = {kind.lower(): kind for kind in SERVED}
-    for one in chosen:
-        if one.lower() not in known:
+    for word in chosen:
+        if word.lower() not in known:
             raise errors.BadInput(
-                f"{one} is not a kind that the operator serves",
+                f"{word} is not a kind that the operator serves",
                 hint="choose among " + ", ".join(SERVED),
             )
-    wanted = {one.lower() for one in chosen}
+    wanted = {word.lower() for word in chosen}
     return tuple(kind for name, kind in known.items() if name in wanted) or SERVED
 
 

@@ -63,7 +63,7 @@ def together(refused: Sequence[errors.BadManifest]) -> errors.BadManifest:
     if len(refused) == 1:
         return refused[0]
     return errors.BadManifest.of(
-        [diagnostic for one in refused for diagnostic in one.diagnostics],
-        hint=next((one.hint for one in refused if one.hint), ""),
-        warnings=[warning for one in refused for warning in one.warnings],
+        [diagnostic for error in refused for diagnostic in error.diagnostics],
+        hint=next((error.hint for error in refused if error.hint), ""),
+        warnings=[warning for error in refused for warning in error.warnings],
     )

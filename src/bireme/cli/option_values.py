@@ -14,15 +14,16 @@ from bireme.model import durations
 def environment(written: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE`, or `NAME` for the value that it has here; the last one of a name wins."""
     found = {}
-    for one in written:
-        if one and "=" not in one:
-            if one not in os.environ:
+    for word in written:
+        if word and "=" not in word:
+            if word not in os.environ:
                 raise errors.BadInput(
-                    f"--env {one}: {one} is not set here", hint=f"--env {one}=VALUE, or: export {one}=VALUE"
+                    f"--env {word}: {word} is not set here",
+                    hint=f"--env {word}=VALUE, or: export {word}=VALUE",
                 )
-            found[one] = os.environ[one]
+            found[word] = os.environ[word]
         else:
-            name, value = _pair("--env", one, "--env NAME=VALUE")
+            name, value = _pair("--env", word, "--env NAME=VALUE")
             found[name] = value
     return found
 
@@ -30,15 +31,15 @@ def environment(written: Sequence[str]) -> dict[str, str]:
 def maps(written: Sequence[str]) -> dict[str, str]:
     """`/path/of/the/image=./path/here`; what is here must be here."""
     found = {}
-    for one in written:
-        target, source = _pair("--map", one, "--map /opt/app=./src")
+    for word in written:
+        target, source = _pair("--map", word, "--map /opt/app=./src")
         if not os.path.isabs(target):
             raise errors.BadInput(
-                f"--map {one}: {target} is not a path of an image, which begins with /",
+                f"--map {word}: {target} is not a path of an image, which begins with /",
                 hint="the image's path comes first: --map /opt/app=./src",
             )
         if not os.path.exists(source):
-            raise errors.BadInput(f"--map {one}: there is no {source}", hint="the path here comes second")
+            raise errors.BadInput(f"--map {word}: there is no {source}", hint="the path here comes second")
         found[target] = source
     return found
 
@@ -46,10 +47,10 @@ def maps(written: Sequence[str]) -> dict[str, str]:
 def volumes(written: Sequence[str]) -> dict[str, str]:
     """`claim=./folder`; the folder must be there, or a typing error would train on nothing."""
     found = {}
-    for one in written:
-        claim, folder = _pair("--volume", one, "--volume claim=./data")
+    for word in written:
+        claim, folder = _pair("--volume", word, "--volume claim=./data")
         if not os.path.isdir(folder):
-            raise errors.BadInput(f"--volume {one}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+            raise errors.BadInput(f"--volume {word}: there is no folder {folder}", hint=f"mkdir -p {folder}")
         found[claim] = folder
     return found
 

@@ -28,8 +28,8 @@ def conclude(handles: Sequence[JobHandle], here: Terminal, *, live: bool, typed:
     `typed` says that a rank may ask its user something: then unfinished lines are shown at once.
     """
     with follow.noted() as signals:
-        watches = [one.watch() for one in handles]
-        names = ", ".join(one.id for one in handles)
+        watches = [job.watch() for job in handles]
+        names = ", ".join(job.id for job in handles)
         say(f"started {names}")
         screen = Screen(
             _Nowhere() if quiet else sys.stdout,
@@ -94,9 +94,9 @@ def status_of(views: Sequence[JobView]) -> int:
 
 def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: bool) -> int:
     views, there = [], []
-    for one, watch in zip(handles, watches, strict=True):
+    for job, watch in zip(handles, watches, strict=True):
         try:
-            view = None if watch.is_removed() else one.view()
+            view = None if watch.is_removed() else job.view()
         except errors.BadInput:
             if not watch.is_removed():  # it may be removed this very moment
                 raise
@@ -118,20 +118,20 @@ def _over(handles: Sequence[JobHandle], watches: Sequence[Following], quiet: boo
 
 
 def _continues(handles: Sequence[JobHandle]) -> None:
-    for one in handles:
-        _say_quietly(f"{one.id} continues in the background. Follow it with `bireme logs -f {one.id}`.")
+    for job in handles:
+        _say_quietly(f"{job.id} continues in the background. Follow it with `bireme logs -f {job.id}`.")
 
 
 def _stop(handles: Sequence[JobHandle]) -> int:
-    for one in handles:
-        _say_quietly(f"stopping {one.id}")
-        view = one.stop()
+    for job in handles:
+        _say_quietly(f"stopping {job.id}")
+        view = job.stop()
         if view.phase is Phase.SUSPENDED and not view.resuming:
-            _say_quietly(f"stopped {one.id}; `bireme resume {one.id}` resumes it")
+            _say_quietly(f"stopped {job.id}; `bireme resume {job.id}` resumes it")
         elif view.is_over:
-            _say_quietly(f"{one.id} had ended already: {view.phase}")
+            _say_quietly(f"{job.id} had ended already: {view.phase}")
         else:
-            _say_quietly(f"{one.id} is not stopped: it was resumed meanwhile")
+            _say_quietly(f"{job.id} is not stopped: it was resumed meanwhile")
     return errors.Interrupted.exit_status
 
 

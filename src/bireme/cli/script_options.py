@@ -50,7 +50,7 @@ def without_launcher(args: Sequence[str], ours: Mapping[str, bool]) -> errors.Ba
     """The error for `bireme run python train.py`, with the command line that is meant."""
     at = args.index("--") if "--" in args else len(args)
     options = _options(args[:at], ours)
-    first = next((index for index, one in enumerate(options) if not one[0].startswith("-")), None)
+    first = next((index for index, option in enumerate(options) if not option[0].startswith("-")), None)
     if first is None:
         return None
     launcher = options[first][0]
@@ -61,7 +61,7 @@ def without_launcher(args: Sequence[str], ours: Mapping[str, bool]) -> errors.Ba
     # Its own options stand between it and the script.
     while rest and rest[0][0].startswith("-") and rest[0][0] not in ours:
         rest = rest[1:]
-    words = [word for one in (*options[:first], *rest, workers) for word in one]
+    words = [word for option in (*options[:first], *rest, workers) for word in option]
     command = shlex.join(["bireme", "run", *words, *args[at:]])
     return errors.BadInput(
         f"bireme run starts a script's interpreter itself, and {launcher} is no script",
@@ -71,7 +71,7 @@ def without_launcher(args: Sequence[str], ours: Mapping[str, bool]) -> errors.Ba
 
 def _workers(options: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The number of ranks that torchrun was to start."""
-    words = [word for one in options for word in one]
+    words = [word for option in options for word in option]
     for index, word in enumerate(words):
         name, mark, value = word.partition("=")
         if name.lstrip("-").replace("_", "-") == "nproc-per-node":
@@ -100,10 +100,10 @@ def supplemented(
     """
     at = args.index("--") if "--" in args else len(args)
     added = errors.options(flags)
-    replaced = {_key(one) for one in added}
-    kept = [one for one in _options(args[:at], ours) if _key(one) not in replaced]
-    is_piped = any(_is_piped(one) for one in kept)
-    words = [word for one in (*map(_repeated, kept), *added) for word in one]
+    replaced = {_key(option) for option in added}
+    kept = [option for option in _options(args[:at], ours) if _key(option) not in replaced]
+    is_piped = any(_is_piped(option) for option in kept)
+    words = [word for option in (*map(_repeated, kept), *added) for word in option]
     first = [*([f"save the manifest as {_SAVED}"] if is_piped else ()), *by_hand]
     command = shlex.join(["bireme", "run", *words, *args[at:]])
     return [*([f"first: {'; '.join(first)}"] if first else ()), f"with all of it: {command}"]
@@ -128,7 +128,7 @@ def _options(args: Sequence[str], ours: Mapping[str, bool]) -> list[tuple[str, .
 def _key(option: tuple[str, ...]) -> tuple[str, ...]:
     """The thing that an option supplies: of two options for one thing, one replaces the other."""
     name, *value = option
-    return (name, *(one.partition("=")[0] for one in value))
+    return (name, *(word.partition("=")[0] for word in value))
 
 
 def _is_piped(option: tuple[str, ...]) -> bool:

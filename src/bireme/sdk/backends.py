@@ -179,5 +179,5 @@ def backend_of(written: str, source: str) -> BackendName:
     try:
         return BackendName(written)
     except ValueError:
-        known = " or ".join(str(one) for one in BackendName)
+        known = " or ".join(str(backend) for backend in BackendName)
         raise errors.BadInput(f"{source} {written!r} is no backend", hint=f"it is {known}") from None

@@ -52,7 +52,7 @@ def origin(places: Places, given: str) -> str:
     """What `--from` means: a job or a folder, with a step or the newest one; refused if nothing is there."""
     name, step = _split(given)
     where = name if "/" in name else places.find(name).checkpoints_at()
-    good = [one.step for one in run_checkpoints.listed(where) if one.is_good]
+    good = [checkpoint.step for checkpoint in run_checkpoints.listed(where) if checkpoint.is_good]
     if not good:
         raise errors.BadInput(
             f"{name} has no checkpoint to continue from ({where})", hint="bireme checkpoints NAME lists them"

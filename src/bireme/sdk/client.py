@@ -227,7 +227,7 @@ class Client:
         if len(manifests) == 1 and isinstance(manifests[0], Mapping):
             return submissions.of_manifest(manifests[0], options, invocation, name)
         diagnostics = Diagnostics()
-        texts = [one for one in manifests if not isinstance(one, Mapping)]
+        texts = [manifest for manifest in manifests if not isinstance(manifest, Mapping)]
         documents = submissions.documents(texts, stdin, diagnostics)
         return submissions.of_documents(documents, options, invocation, name, diagnostics)
 
@@ -236,7 +236,7 @@ class Client:
         is_here = self.places.backend is BackendName.LOCAL
         # Read before: a mistake in the settings is no reason to start a job and then complain.
         limits = settings.limits(self.home, self._environ) if is_here else Limits()
-        started = tuple(JobHandle(one.found, one.notes) for one in self.places.chosen().start(batch))
+        started = tuple(JobHandle(job.found, job.notes) for job in self.places.chosen().start(batch))
         if started and limits:
             from bireme.sdk.local import prune  # after the start: no job waits for what older ones left
 

@@ -78,8 +78,8 @@ class Places:
 
         with ThreadPoolExecutor(len(clusters)) as pool:
             there = list(pool.map(lambda known: self._listed(known, all), clusters))
-        found = _named((*here, *(one for each in there for one in each)))
-        return tuple(sorted(found, key=lambda one: one.created, reverse=True))
+        found = _named((*here, *(job for jobs in there for job in jobs)))
+        return tuple(sorted(found, key=lambda job: job.created, reverse=True))
 
     def recent(self, ended: int) -> tuple[tuple[JobSummary, ...], int]:
         """The jobs that have not ended and the last few that have, and how many more have ended."""
@@ -87,14 +87,14 @@ class Places:
         if self._is_local:
             return self.local.recent(ended)
         found = self.jobs(all=True)
-        over = [one.key for one in found if one.is_over]
+        over = [job.key for job in found if job.is_over]
         kept = set(over[:ended])
-        return tuple(one for one in found if not one.is_over or one.key in kept), len(over) - len(kept)
+        return tuple(job for job in found if not job.is_over or job.key in kept), len(over) - len(kept)
 
     def names(self) -> tuple[str, ...]:
         """What the jobs are called that are known without asking a cluster."""
-        here = [one.id for one in self.local.jobs(all=True)]
-        return tuple(dict.fromkeys([*here, *(name for one in self._book.read() for name in one.names)]))
+        here = [job.id for job in self.local.jobs(all=True)]
+        return tuple(dict.fromkeys([*here, *(name for known in self._book.read() for name in known.names)]))
 
     def find(self, name: str) -> FoundJob:
         """The job of this name, else the only one whose name begins so.
@@ -120,7 +120,7 @@ class Places:
             return self.local.find(name)
         if self._on is BackendName.KUBERNETES:
             return self.cluster().find(name)
-        remembered = next((one for one in self._book.read() if name in one.names), None)
+        remembered = next((known for known in self._book.read() if name in known.names), None)
         if "/" not in name and self.local.has(name):
             if remembered is None or not self._is_there(remembered, name):
                 return self.local.find(name)
@@ -149,14 +149,14 @@ class Places:
         if self._is_local:
             return self.local.newest(wanted)
         found = self._wanted(wanted)
-        mine = [one for one in found if self._is_own(one)]
+        mine = [job for job in found if self._is_own(job)]
         return self.exact((mine or found)[0].key) if found else None
 
     def newest_own(self, wanted: Callable[[Phase], bool]) -> FoundJob | None:
         """The job that this user started last, of those in such a phase; None if there is none."""
         if self._is_local:
             return self.local.newest(wanted)
-        found = next((one for one in self._wanted(wanted) if self._is_own(one)), None)
+        found = next((job for job in self._wanted(wanted) if self._is_own(job)), None)
         return self.exact(found.key) if found is not None else None
 
     @property
@@ -165,12 +165,12 @@ class Places:
         return self._on is BackendName.LOCAL or (self._on is None and not self._clusters())
 
     def _wanted(self, wanted: Callable[[Phase], bool]) -> list[JobSummary]:
-        return [one for one in self.jobs(all=True) if wanted(one.phase) and one.is_here]
+        return [job for job in self.jobs(all=True) if wanted(job.phase) and job.is_here]
 
-    def _is_own(self, one: JobSummary) -> bool:
+    def _is_own(self, job: JobSummary) -> bool:
         """Whether a job was started from this home: a namespace may be shared."""
-        return one.backend == BackendName.LOCAL or any(
-            (known.context, known.namespace) == (one.context, one.namespace) and one.name in known.names
+        return job.backend == BackendName.LOCAL or any(
+            (known.context, known.namespace) == (job.context, job.namespace) and job.name in known.names
             for known in self._book.read()
         )
 
@@ -189,14 +189,14 @@ class Places:
 
     def _clusters(self) -> list[Known | None]:
         """The clusters that were not named and are looked at nevertheless; None is the usual one."""
-        for one in self._book.read():
-            if one.is_lost:
-                self._book.drop(one)
+        for cluster in self._book.read():
+            if cluster.is_lost:
+                self._book.drop(cluster)
         known: list[Known | None] = list(self._book.read())
         if self._usual is not BackendName.KUBERNETES:
             return known
         usual = self.cluster().known
-        return [None, *(one for one in known if one is not None and not one.is_same(usual))]
+        return [None, *(cluster for cluster in known if cluster is not None and not cluster.is_same(usual))]
 
     def _in_clusters(self, name: str, remembered: Known | None) -> FoundJob:
         places = [remembered] if remembered is not None else self._clusters()
@@ -261,11 +261,11 @@ def _some(names: list[str]) -> str:
 
 def _named(jobs: tuple[JobSummary, ...]) -> tuple[JobSummary, ...]:
     """Gives jobs of one name ids that tell them apart."""
-    times = Counter(one.name for one in jobs if one.backend == BackendName.KUBERNETES)
-    here = {one.name for one in jobs if one.backend == BackendName.LOCAL}
+    times = Counter(job.name for job in jobs if job.backend == BackendName.KUBERNETES)
+    here = {job.name for job in jobs if job.backend == BackendName.LOCAL}
     return tuple(
-        replace(one, id=f"{one.kind.lower()}/{one.name}")
-        if one.backend == BackendName.KUBERNETES and (times[one.name] > 1 or one.name in here)
-        else one
-        for one in jobs
+        replace(job, id=f"{job.kind.lower()}/{job.name}")
+        if job.backend == BackendName.KUBERNETES and (times[job.name] > 1 or job.name in here)
+        else job
+        for job in jobs
     )

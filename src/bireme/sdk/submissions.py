@@ -68,7 +68,7 @@ class SubmissionBatch(Struct, frozen=True):
     @property
     def warnings_in_a_cluster(self) -> tuple[str, ...]:
         """The warnings without those that only speak of what this machine leaves alone."""
-        return tuple(one for one in self.warnings if not one.endswith(_ONLY_HERE))
+        return tuple(warning for warning in self.warnings if not warning.endswith(_ONLY_HERE))
 
 
 def of_script(script: Script, options: RunOptions, invocation: Invocation) -> SubmissionBatch:
@@ -164,14 +164,14 @@ def rendered(batch: SubmissionBatch) -> str:
     """The manifests in full, as YAML, with a line of dashes between two."""
     from bireme.manifest import rendering  # here, because it imports YAML
 
-    return "---\n".join(rendering.render(one) for one in batch.read)
+    return "---\n".join(rendering.render(job) for job in batch.read)
 
 
 def completed(batch: SubmissionBatch) -> list[dict[str, Any]]:  # Any: JSON has no better type
     """The same as plain data."""
     from bireme.manifest import rendering  # here, because it imports YAML
 
-    return [rendering.complete(one) for one in batch.read]
+    return [rendering.complete(job) for job in batch.read]
 
 
 def name_of(path: str, *, is_module: bool = False) -> str:
@@ -193,7 +193,7 @@ def _look_for(path: str, cwd: Path) -> None:
             f"{path} is a folder without a __main__.py", hint=f"name the script: bireme run {path}/train.py"
         )
     folder = found.parent
-    there = [one.name for one in folder.glob("*.py")] if folder.is_dir() else []
+    there = [file.name for file in folder.glob("*.py")] if folder.is_dir() else []
     import difflib  # here, because it is hardly ever needed
 
     near = difflib.get_close_matches(found.name, there, n=1)
@@ -205,11 +205,11 @@ def _look_for(path: str, cwd: Path) -> None:
 
 
 def _batch(reading: Reading, options: RunOptions, invocation: Invocation) -> SubmissionBatch:
-    slips = [one for one in reading.warnings if one.is_slip]
+    slips = [warning for warning in reading.warnings if warning.is_slip]
     if slips:
         # The reader only warns, because what a cluster holds must be readable. A person can still mend it.
-        others = [one for one in reading.warnings if not one.is_slip]
-        raise errors.BadManifest.of([replace(one, warning=False) for one in slips], warnings=others)
+        others = [warning for warning in reading.warnings if not warning.is_slip]
+        raise errors.BadManifest.of([replace(warning, warning=False) for warning in slips], warnings=others)
     options = _absolute(options, invocation.cwd)
     jobs = tuple(_named(job) for job in reading.jobs)
     for name, count in Counter(job.job.name for job in jobs).items():
@@ -237,7 +237,7 @@ def _batch(reading: Reading, options: RunOptions, invocation: Invocation) -> Sub
             for job in jobs
         ),
         read=jobs,
-        warnings=tuple(str(one) for one in reading.warnings),
+        warnings=tuple(str(warning) for warning in reading.warnings),
         options=options,
     )
 
@@ -247,13 +247,13 @@ def _beside(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
     for document in documents:
         whole = document.root.plain()
         is_list = isinstance(whole, dict) and whole.get("kind") == "List"
-        for one in whole.get("items") or () if is_list else (whole,):
+        for item in whole.get("items") or () if is_list else (whole,):
             if (
-                isinstance(one, dict)
-                and one.get("apiVersion")
-                and one.get("kind") not in (*read.KINDS, "Pod")
+                isinstance(item, dict)
+                and item.get("apiVersion")
+                and item.get("kind") not in (*read.KINDS, "Pod")
             ):
-                yield one
+                yield item
 
 
 def _absolute(options: RunOptions, cwd: Path) -> RunOptions:

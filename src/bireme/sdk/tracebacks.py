@@ -75,5 +75,5 @@ def crash(lines: Sequence[str]) -> tuple[str, ...]:
 def crash_place(lines: Sequence[str]) -> str:
     """Where the thread was that crashed; an empty text if the lines tell of none."""
     found = threads(crash(lines))
-    current = next((one for one in found if one.title.startswith("Current")), None)
+    current = next((thread for thread in found if thread.title.startswith("Current")), None)
     return place(current.frames) if current is not None else ""

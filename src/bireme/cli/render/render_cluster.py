@@ -46,11 +46,11 @@ def shown(view: ClusterView) -> list[str]:
     return lines
 
 
-def installed_line(one: Done, *, dry_run: bool = False) -> str:
+def installed_line(done: Done, *, dry_run: bool = False) -> str:
     """Says what became of an object, or would become of it in a dry run."""
-    where = f" in namespace {one.namespace}" if one.namespace else ""
+    where = f" in namespace {done.namespace}" if done.namespace else ""
     trial = " (dry run)" if dry_run else ""
-    return f"{one.outcome:9} {one.kind} {one.name}{where}{trial}"
+    return f"{done.outcome:9} {done.kind} {done.name}{where}{trial}"
 
 
 def installed(operator: Standing | None, namespace: str) -> str:

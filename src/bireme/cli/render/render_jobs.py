@@ -72,12 +72,13 @@ def shown(job: JobView, now: float, columns: int | None = None) -> list[str]:
 
 def kept(job: JobView, now: float) -> list[str]:
     """Names the checkpoint that a failed job can continue from, and the command."""
-    one, again = job.checkpoint, f"bireme resume {job.id}"
-    if job.phase is not Phase.FAILED or one is None:
+    checkpoint = job.checkpoint
+    if job.phase is not Phase.FAILED or checkpoint is None:
         return []
-    saved = f", saved {text.duration(max(0.0, now - one.saved))} ago" if one.saved else ""
-    line = f"Its newest checkpoint is of step {one.step}{saved} in {one.where}"
-    return [line, f"Continue from it: {again if job.resumable else f'bireme run ... --from {one.where}'}"]
+    saved = f", saved {text.duration(max(0.0, now - checkpoint.saved))} ago" if checkpoint.saved else ""
+    line = f"Its newest checkpoint is of step {checkpoint.step}{saved} in {checkpoint.where}"
+    again = f"bireme resume {job.id}" if job.resumable else f"bireme run ... --from {checkpoint.where}"
+    return [line, f"Continue from it: {again}"]
 
 
 def amount(resources: Resources) -> str:
@@ -164,12 +165,12 @@ def _events(job: JobView, columns: int | None) -> list[str]:
     newest = job.events[-MOST_EVENTS:]
     rows = [
         (
-            moment(one.time),
-            str(one.type),
-            one.reason,
-            one.message + (f" (x{one.count})" if one.count > 1 else ""),
+            moment(event.time),
+            str(event.type),
+            event.reason,
+            event.message + (f" (x{event.count})" if event.count > 1 else ""),
         )
-        for one in newest
+        for event in newest
     ]
     lines = text.sheet(("EVENT", "TYPE", "REASON", "MESSAGE"), rows, columns, ("TYPE", "REASON"), wraps=True)
     left_out = len(job.events) - len(newest)

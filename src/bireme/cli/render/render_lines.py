@@ -12,7 +12,7 @@ from bireme.sdk.views import Glance, JobStacks, LogLine
 
 
 class Prefixes:
-    """Says which replica speaks, where there is more than one; keeps each one's colour."""
+    """Says which replica printed a line, where there are several; keeps each one's colour."""
 
     def __init__(self, jobs: Sequence[Job], *, colour: bool, terminal: bool) -> None:
         """A program that reads a log gets it as it is; at a terminal no line may command it."""
@@ -45,7 +45,7 @@ class Prefixes:
         return text.log_line(line.text, colour=self._colour) if self._terminal else line.text
 
     def _label(self, replica: str) -> str:
-        job = next((one for one in self._jobs if replica.startswith(f"{one.name}-")), None)
+        job = next((known for known in self._jobs if replica.startswith(f"{known.name}-")), None)
         if job is None:
             return replica
         label = rank_names.label(job, replica)

@@ -197,7 +197,7 @@ def indented(lines: Sequence[str], by: str = "    ") -> list[str]:
 def _fixed(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
     """The width of all columns but the last, with their gaps."""
     widest = (max(width(row[at]) for row in (header, *cells)) for at in range(len(header) - 1))
-    return sum(one + len(_GAP) for one in widest)
+    return sum(size + len(_GAP) for size in widest)
 
 
 def _wrapped(header: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> list[str]:

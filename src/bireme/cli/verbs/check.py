@@ -78,7 +78,9 @@ def _looked(
         if files or others or not scripts:
             found = manifest_arguments.read(client, files, others)
             refused = found.refused
-            view = replace(view, warnings=tuple(str(one) for each in found.refused for one in each.warnings))
+            view = replace(
+                view, warnings=tuple(str(warning) for each in found.refused for warning in each.warnings)
+            )
             if found.batch.submissions:
                 checked = client.checked(found.batch)
                 view = replace(checked, warnings=(*view.warnings, *checked.warnings))
@@ -88,7 +90,7 @@ def _looked(
             view = replace(view, scripts=tuple(files_of_script(script, Path.cwd()) for script in scripts))
     except errors.BiremeError as error:
         refused = (*refused, error)
-    return replace(view, errors=tuple(one for error in refused for one in _errors(error))), refused
+    return replace(view, errors=tuple(entry for error in refused for entry in _errors(error))), refused
 
 
 def _errors(error: errors.BiremeError) -> Iterator[CheckError]:

@@ -64,10 +64,10 @@ def command(
         async with api.Api(
             access.find(time, random.SystemRandom(), kubeconfig=kubeconfig, context=context)
         ) as cluster:
-            async for one in installing.install(cluster, wish):
-                done.append(one)
+            async for step in installing.install(cluster, wish):
+                done.append(step)
                 if not as_json:
-                    print_lines([render_cluster.installed_line(one, dry_run=dry_run)])
+                    print_lines([render_cluster.installed_line(step, dry_run=dry_run)])
             if not waits:
                 return installing.InstallView(tuple(done), dry_run)
             say(f"waiting until the operator works, at most {timeout:.0f} s")

@@ -48,7 +48,7 @@ class ClusterPlace:
         self._book = Book(home.folder)
         self._served: Served | None = None
         files = where.kubeconfig or home.environ.get("KUBECONFIG", "")
-        absolute = os.pathsep.join(os.path.abspath(one) for one in files.split(os.pathsep) if one)
+        absolute = os.pathsep.join(os.path.abspath(file) for file in files.split(os.pathsep) if file)
         self.known = Known(session.access.context, self.namespace, absolute)
 
     @property
@@ -83,8 +83,10 @@ class ClusterPlace:
             return await job_client.listed(api, await self._kinds(api), self.namespace)
 
         found = self.session.ask(look, patience)
-        newest = sorted(found, key=lambda one: one.metadata.creationTimestamp or "", reverse=True)
-        return tuple(dict.fromkeys(one.metadata.name for one in newest))
+        newest = sorted(
+            found, key=lambda job_object: job_object.metadata.creationTimestamp or "", reverse=True
+        )
+        return tuple(dict.fromkeys(job_object.metadata.name for job_object in newest))
 
     def find(self, name: str, patience: float | None = None) -> ClusterJob:
         """The job of a name; `kind/name` tells apart those of different kinds."""
@@ -108,7 +110,7 @@ class ClusterPlace:
                 hint="`bireme ps --all --on kubernetes` lists them; --namespace chooses another namespace",
             )
         if len(found) > 1:
-            several = ", ".join(f"{one.kind.lower()}/{plain}" for one in found)
+            several = ", ".join(f"{job_object.kind.lower()}/{plain}" for job_object in found)
             raise errors.BadInput(
                 f"there are {len(found)} jobs {plain} in {self.name}", hint=f"say which one: {several}"
             )
@@ -182,7 +184,7 @@ class ClusterPlace:
         parcel, token = body.parcel, job_client.submission(body.manifest)
         wanted = parcel.names if parcel is not None else ()
         maps = await job_client.send_maps(api, namespace, parcel.maps if parcel is not None else (), token)
-        names = dict(zip(wanted, (one["metadata"]["name"] for one in maps), strict=True))
+        names = dict(zip(wanted, (config_map["metadata"]["name"] for config_map in maps), strict=True))
         try:
             made = await job_client.create(api, code_mounts.with_maps(body.manifest, names))
         except ApiError as error:
@@ -198,14 +200,14 @@ class ClusterPlace:
         await job_client.own_maps(api, made, maps)
         return made
 
-    def _place_of(self, one: JobObject) -> Known:
-        return Known(self.known.context, one.metadata.namespace, self.known.kubeconfig)
+    def _place_of(self, job_object: JobObject) -> Known:
+        return Known(self.known.context, job_object.metadata.namespace, self.known.kubeconfig)
 
-    def _job(self, one: JobObject, id: str) -> ClusterJob:
-        place, name = self._place_of(one), one.metadata.name
+    def _job(self, job_object: JobObject, id: str) -> ClusterJob:
+        place, name = self._place_of(job_object), job_object.metadata.name
         return ClusterJob(
             self.session,
-            one,
+            job_object,
             id,
             self.known.context,
             self._home.folder,

@@ -33,10 +33,12 @@ PATIENCE = 30.0
 class ClusterWatch:
     """Follows one job: its lines, and its state at a glance."""
 
-    def __init__(self, session: Session, one: JobObject, id: str, context: str, choice: LogSelection) -> None:
+    def __init__(
+        self, session: Session, job_object: JobObject, id: str, context: str, choice: LogSelection
+    ) -> None:
         self.id = id
-        self.job = cluster_views.job_of(one)
-        self._session, self._context, self._choice, self._one = session, context, choice, one
+        self.job = cluster_views.job_of(job_object)
+        self._session, self._context, self._choice, self._object = session, context, choice, job_object
         self._task: Future[None] | None = None
         self._listener = session.ask(self._begin, PATIENCE)
         self._reads_on = False
@@ -69,9 +71,9 @@ class ClusterWatch:
     def starts(self) -> dict[str, list[tuple[float, int]]]:
         """When each replica was started, and in which attempt, as far as it was seen."""
         found: dict[str, list[tuple[float, int]]] = {}
-        for one in pod_history.paired(self.job, self._listener.pods):
-            made = seconds(one.pod.metadata.creationTimestamp) or 0.0
-            found.setdefault(one.replica.name, []).append((made, one.replica.attempt))
+        for pair in pod_history.paired(self.job, self._listener.pods):
+            made = seconds(pair.pod.metadata.creationTimestamp) or 0.0
+            found.setdefault(pair.replica.name, []).append((made, pair.replica.attempt))
         return {replica: sorted(each) for replica, each in found.items()}
 
     def drain(self) -> Iterator[LogLine]:
@@ -100,9 +102,9 @@ class ClusterWatch:
             return found
         failed, name = found.error.attempt, found.error.replica
         tails = [
-            self._listener.tails.get(one.pod.metadata.uid, ())
-            for one in seen.pods
-            if (one.replica.name, one.replica.attempt) == (name, failed)
+            self._listener.tails.get(pair.pod.metadata.uid, ())
+            for pair in seen.pods
+            if (pair.replica.name, pair.replica.attempt) == (name, failed)
         ]
         return cluster_views.with_tail(found, tuple(line.text for lines in tails for line in lines)[-TAIL:])
 
@@ -120,7 +122,7 @@ class ClusterWatch:
             self._ended = self._ended or time.monotonic()
             return self._listener.is_silent or time.monotonic() - self._ended >= REST
         self._ended = None
-        return phase is Phase.SUSPENDED and not any(one.replica.is_alive for one in seen.pods)
+        return phase is Phase.SUSPENDED and not any(pair.replica.is_alive for pair in seen.pods)
 
     def revive(self) -> bool:
         return False
@@ -133,7 +135,7 @@ class ClusterWatch:
         def named(pod: Pod) -> str:
             return pod_history.paired(self.job, (pod,))[0].replica.name
 
-        listener = Listener(api, self._one, self._choice, named)
+        listener = Listener(api, self._object, self._choice, named)
         self._task = self._session.send(lambda _: listener.run())
         running = asyncio.wrap_future(self._task)
         ready = asyncio.ensure_future(listener.ready.wait())
@@ -153,14 +155,14 @@ class ClusterWatch:
         return replace(self._seen, now=time.time())
 
     def _made(self, pods: tuple[Pod, ...]) -> JobSnapshot:
-        self._one = self._listener.object or self._one
-        seen = cluster_views.seen(self.id, self._context, self._one, pods, time.time())
+        self._object = self._listener.object or self._object
+        seen = cluster_views.seen(self.id, self._context, self._object, pods, time.time())
         last = {uid: lines[-1].time for uid, lines in self._listener.tails.items() if lines}
         return replace(seen, last_lines=last)
 
     def _present(self) -> tuple[Pod, ...]:
         listener = self._listener
-        return tuple(one for one in listener.pods if one.metadata.uid not in listener.gone)
+        return tuple(pod for pod in listener.pods if pod.metadata.uid not in listener.gone)
 
 
 def _first(error: BaseException | None) -> BaseException:

@@ -47,14 +47,19 @@ class ClusterJob:
     """A job object; what is done with it concerns that very one, not a later one of its name."""
 
     def __init__(
-        self, session: Session, one: JobObject, id: str, context: str, home: Path, forget: Callable[[], None]
+        self,
+        session: Session,
+        job_object: JobObject,
+        id: str,
+        context: str,
+        home: Path,
+        forget: Callable[[], None],
     ) -> None:
-        self._session, self._object, self._context, self._forget = session, one, context, forget
+        self._session, self._object, self._context, self._forget = session, job_object, context, forget
         self.id = id
         # A name for a folder, whatever a server calls its objects.
-        self._board = (
-            home / "boards" / re.sub(r"[^a-z0-9.-]", "_", f"{one.metadata.name}-{one.metadata.uid[:8]}")
-        )
+        meta = job_object.metadata
+        self._board = home / "boards" / re.sub(r"[^a-z0-9.-]", "_", f"{meta.name}-{meta.uid[:8]}")
 
     @property
     def key(self) -> str:
@@ -77,7 +82,7 @@ class ClusterJob:
         if asked is None and rank is not None:
             raise errors.BadInput(f"{self.id} has no rank {rank}", hint=f"`bireme show {self.id}` lists them")
         replica = asked or next(iter(by_short.values()), f"{self.id}-worker-0")
-        there = {one.replica.name: one.pod.metadata.name for one in seen.pods}
+        there = {pair.replica.name: pair.pod.metadata.name for pair in seen.pods}
         raise errors.BadInput(
             f"{self.id} runs in a cluster, where ranks are asked in their pods",
             hint=f"kubectl -n {self._object.metadata.namespace} exec {there.get(replica, replica)} "
@@ -90,9 +95,9 @@ class ClusterJob:
         found = rank_names.replica_named(seen.job, given)
         if found is not None:
             return found
-        for one in seen.pods:
-            if given in (one.pod.metadata.name, one.replica.name):
-                return one.replica.name
+        for pair in seen.pods:
+            if given in (pair.pod.metadata.name, pair.replica.name):
+                return pair.replica.name
         raise rank_names.no_such_replica(self.id, seen.job, given)
 
     def checkpoints_at(self) -> str:
@@ -218,7 +223,7 @@ class ClusterJob:
         found = cluster_views.explained(seen)
         if found is None or found.error is None:
             return cluster_views.view(seen)
-        named = [one.pod.metadata.uid for one in seen.pods if one.replica.name == found.error.replica]
+        named = [pair.pod.metadata.uid for pair in seen.pods if pair.replica.name == found.error.replica]
         lines = [line for uid in named for line in tails.get(uid, ())]
         texts = tuple(line.text for line in lines if line.text.strip())
         return cluster_views.view(seen, tracebacks.crash(texts)[:TAIL] or texts[-TAIL:])
@@ -241,9 +246,9 @@ class ClusterJob:
             await asyncio.sleep(_LOOK_EVERY)
 
 
-async def _tail(api: Api, one: ReplicaPod) -> list[LogLine]:
+async def _tail(api: Api, pair: ReplicaPod) -> list[LogLine]:
     found: list[LogLine] = []
-    for source in pod_logs.sources(one.pod, one.replica.name):
+    for source in pod_logs.sources(pair.pod, pair.replica.name):
         lines = await pod_logs.read(api, source, LogPosition(last=_LOOK_BACK))
         found += [line for line in lines if line.stream != pod_logs.ECHO]
     return sorted(found, key=lambda line: line.time)

@@ -32,15 +32,17 @@ _PATIENCE = 1.0
 
 async def all_measured(api: Api, found: Sequence[JobSnapshot]) -> list[JobSnapshot]:
     """The same jobs, the running ones with how far they are, as far as that can be found soon."""
-    running = [one for one in found if one.status.phase is Phase.RUNNING][:_MOST_JOBS]
-    asked = {one.object.metadata.uid: asyncio.ensure_future(measured(api, one)) for one in running}
+    running = [job for job in found if job.status.phase is Phase.RUNNING][:_MOST_JOBS]
+    asked = {job.object.metadata.uid: asyncio.ensure_future(measured(api, job)) for job in running}
     if asked:
         _, late = await asyncio.wait(asked.values(), timeout=_PATIENCE)
-        for one in late:
-            one.cancel()
+        for task in late:
+            task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-    answers = {uid: one.result() for uid, one in asked.items() if not one.cancelled() and not one.exception()}
-    return [answers.get(one.object.metadata.uid, one) for one in found]
+    answers = {
+        uid: task.result() for uid, task in asked.items() if not task.cancelled() and not task.exception()
+    }
+    return [answers.get(job.object.metadata.uid, job) for job in found]
 
 
 async def measured(api: Api, seen: JobSnapshot) -> JobSnapshot:
@@ -62,7 +64,7 @@ async def measured(api: Api, seen: JobSnapshot) -> JobSnapshot:
             pod_logs.beginning(api, sources[-1], _HEAD), pod_logs.ending(api, sources[-1], _LINES)
         )
     except (ApiError, OSError, TimeoutError):
-        return seen  # who may not read logs still sees the rest
+        return seen  # a user who may not read logs still sees the rest
     return replace(seen, progress=of_lines(seen.job, head, tail))
 
 
@@ -88,8 +90,8 @@ class ClusterFeed:
         lines = self._watch.poll() if self._reads_on else list(self._watch.drain())
         self._reads_on = True
         starts = self._watch.starts() if self._picker and lines else {}
-        picked = [one for line in lines for one in self._picker.reported(line, starts)]
+        picked = [record for line in lines for record in self._picker.reported(line, starts)]
         lines = sorted(self._watch.echoes(), key=lambda line: line.time)
-        reported = [one for line in lines for one in self._echoed.reported(line.text)]
+        reported = [record for line in lines for record in self._echoed.reported(line.text)]
         # An attempt before the next one, from whichever pod it was heard first: what is said last counts.
-        return [*picked, *sorted(reported, key=lambda one: one.life)]
+        return [*picked, *sorted(reported, key=lambda record: record.life)]

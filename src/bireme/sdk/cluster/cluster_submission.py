@@ -90,7 +90,7 @@ def files_of_script(script: str, cwd: Path) -> ScriptFiles:
     return ScriptFiles(
         script=script,
         folder=str(folder.root),
-        sent=tuple(_shown(one.name) for one in folder.files),
+        sent=tuple(_shown(file.name) for file in folder.files),
         left_out=tuple(map(_shown, folder.left_out)),
         never_sent=tuple(map(_shown, folder.secrets)),
     )
@@ -166,15 +166,14 @@ def _notes(submission: Submission, manifest: Manifest, folder: ScriptFolder, par
         named = _first(folder.secrets)
         yield f"{len(folder.secrets)} with the names of keys or credentials are never sent: {named}{every}"
     cwd = Path(submission.cwd)
-    words = next(
-        (list(one.get("command") or ()) for one in code_mounts.containers(dict(submission.manifest))), []
-    )
+    containers = code_mounts.containers(dict(submission.manifest))
+    words = next((list(container.get("command") or ()) for container in containers), [])
     args = words[words.index(submission.script) + 1 :] if submission.script in words else []
     found = local_paths.mentions(cwd / submission.script, args, folder, cwd)
-    for one in found[:_MOST_MENTIONS]:
-        where = f"{submission.script}:{one.line}" if one.line else "an argument"
+    for mention in found[:_MOST_MENTIONS]:
+        where = f"{submission.script}:{mention.line}" if mention.line else "an argument"
         yield (
-            f"{where} names {one.written}, which is on this machine and is not sent: "
+            f"{where} names {mention.written}, which is on this machine and is not sent: "
             "put data into a volume or into object storage"
         )
 

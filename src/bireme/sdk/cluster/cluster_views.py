@@ -67,18 +67,18 @@ class JobSnapshot(Struct, frozen=True, kw_only=True):
 def seen(
     id: str,
     context: str,
-    one: JobObject,
+    job_object: JobObject,
     pods: tuple[Pod, ...],
     now: float,
     events: tuple[EventObject, ...] = (),
 ) -> JobSnapshot:
-    job, status = job_of(one), status_of(one)
+    job, status = job_of(job_object), status_of(job_object)
     paired = pod_history.paired(job, pods)
     resolved = attempts.resolved(status, Observation(tuple(each.replica for each in paired))).replicas
     return JobSnapshot(
         id=id,
         context=context,
-        object=one,
+        object=job_object,
         job=job,
         status=status,
         pods=tuple(ReplicaPod(replica, each.pod) for replica, each in zip(resolved, paired, strict=True)),
@@ -87,22 +87,22 @@ def seen(
     )
 
 
-def job_of(one: JobObject) -> Job:
+def job_of(job_object: JobObject) -> Job:
     """The job that an object declares; of one that no job can be made of, only its name and kind."""
     try:
-        job = read.from_manifest(job_objects.manifest(one)).jobs[0].job
-        return replace(job, uid=one.metadata.uid)
+        job = read.from_manifest(job_objects.manifest(job_object)).jobs[0].job
+        return replace(job, uid=job_object.metadata.uid)
     except errors.BadManifest:
-        meta = one.metadata
-        return Job(one.kind, one.apiVersion, meta.name, (), meta.namespace, meta.uid)
+        meta = job_object.metadata
+        return Job(job_object.kind, job_object.apiVersion, meta.name, (), meta.namespace, meta.uid)
 
 
-def status_of(one: JobObject) -> Status:
+def status_of(job_object: JobObject) -> Status:
     """What is remembered about the job, by our operator, by Kubeflow's, or by the batch controller."""
     try:
-        if kinds.named(one.kind).native:
-            return _batch_status(one)
-        written = msgspec.json.decode(bytes(one.status) or b"{}", type=dict[str, object] | None) or {}
+        if kinds.named(job_object.kind).native:
+            return _batch_status(job_object)
+        written = msgspec.json.decode(bytes(job_object.status) or b"{}", type=dict[str, object] | None) or {}
         # Other operators write null where they have nothing to say.
         return job_status.read(
             msgspec.json.encode({name: part for name, part in written.items() if part is not None})
@@ -159,7 +159,7 @@ def view(it: JobSnapshot, tail: tuple[str, ...] = ()) -> JobView:
     found = with_tail(explained(it), tail)
     head = summary(it)
     lives = pod_history.lives(it.pods, it.last_lines)
-    observation = Observation(tuple(one.replica for one in it.pods))
+    observation = Observation(tuple(pair.replica for pair in it.pods))
     rows = job_state.replicas(it.job, it.status, observation, lives, "")
     found_view = job_state.job_view(head, it.job, it.status, found, rows)
     # As its operator has heard of it; a checkpoint inside of a pod goes with the pod, and is not shown.
@@ -261,15 +261,15 @@ def recorded(events: tuple[EventObject, ...]) -> tuple[RecordedEvent, ...]:
 
 
 def _is_stopping(it: JobSnapshot) -> bool:
-    return job_state.is_stopping(it.job, it.status, (one.replica for one in it.pods))
+    return job_state.is_stopping(it.job, it.status, (pair.replica for pair in it.pods))
 
 
 def _present(it: JobSnapshot) -> list[Replica]:
-    return [one.replica for one in it.pods if one.replica.attempt == it.status.attempt]
+    return [pair.replica for pair in it.pods if pair.replica.attempt == it.status.attempt]
 
 
 def _ready(it: JobSnapshot) -> int:
-    return sum(one.ready and not one.stopping for one in _present(it))
+    return sum(replica.ready and not replica.stopping for replica in _present(it))
 
 
 def _waits(it: JobSnapshot) -> str:
@@ -278,9 +278,9 @@ def _waits(it: JobSnapshot) -> str:
     if status.phase.is_at_rest or status.phase is Phase.QUEUED:
         return ""
     stuck = [
-        one.replica
-        for one in it.pods
-        if one.replica.phase is ReplicaPhase.PENDING and one.replica.message and not one.replica.stopping
+        pair.replica
+        for pair in it.pods
+        if pair.replica.phase is ReplicaPhase.PENDING and pair.replica.message and not pair.replica.stopping
     ]
     if stuck:
         others = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
@@ -308,8 +308,8 @@ class _BatchStatus(Struct):
     failed: int = 0
 
 
-def _batch_status(one: JobObject) -> Status:
-    found = msgspec.json.decode(bytes(one.status) or b"{}", type=_BatchStatus)
+def _batch_status(job_object: JobObject) -> Status:
+    found = msgspec.json.decode(bytes(job_object.status) or b"{}", type=_BatchStatus)
     started = seconds(found.startTime)
     conditions = []
     for each in found.conditions:
@@ -321,7 +321,7 @@ def _batch_status(one: JobObject) -> Status:
         None,
     )
     if found.active and ended is None and started is not None:
-        running = f"Job {one.metadata.name} is running."
+        running = f"Job {job_object.metadata.name} is running."
         conditions.append(Condition(ConditionType.RUNNING, True, "JobRunning", running, started, started))
     return Status(
         conditions=tuple(conditions),

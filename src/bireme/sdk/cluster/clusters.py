@@ -37,8 +37,8 @@ class Known(Struct, frozen=True):
     @property
     def is_lost(self) -> bool:
         """Whether the files that said how to reach the cluster are gone, as after its end."""
-        files = [one for one in self.kubeconfig.split(os.pathsep) if one]
-        return bool(files) and not any(os.path.exists(one) for one in files)
+        files = [file for file in self.kubeconfig.split(os.pathsep) if file]
+        return bool(files) and not any(os.path.exists(file) for file in files)
 
     @property
     def where(self) -> str:
@@ -59,25 +59,25 @@ class Book:
 
     def note(self, place: Known, name: str) -> None:
         """Remembers that a job was started in a place."""
-        before = next((one for one in self.read() if one.is_same(place)), place)
-        names = (name, *(one for one in before.names if one != name))[:_MOST_NAMES]
-        others = [one for one in self.read() if not one.is_same(place)]
+        before = next((known for known in self.read() if known.is_same(place)), place)
+        names = (name, *(other for other in before.names if other != name))[:_MOST_NAMES]
+        others = [known for known in self.read() if not known.is_same(place)]
         self._write((replace(place, names=names), *others)[:_MOST_PLACES])
 
     def forget(self, place: Known, name: str) -> None:
         """Forgets a job that is gone."""
         self._write(
             tuple(
-                replace(one, names=tuple(each for each in one.names if each != name))
-                if one.is_same(place)
-                else one
-                for one in self.read()
+                replace(known, names=tuple(each for each in known.names if each != name))
+                if known.is_same(place)
+                else known
+                for known in self.read()
             )
         )
 
     def drop(self, place: Known) -> None:
         """Forgets a cluster that no kubeconfig knows any more."""
-        self._write(tuple(one for one in self.read() if not one.is_same(place)))
+        self._write(tuple(known for known in self.read() if not known.is_same(place)))
 
     def _write(self, places: tuple[Known, ...]) -> None:
         if places != self.read():

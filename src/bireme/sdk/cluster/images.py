@@ -52,7 +52,7 @@ def suggested(script: Path, environ: Mapping[str, str]) -> str:
         return "python:3"
     installed = {name.removesuffix("-cpu"): version for name, version in here.frameworks.items()}
     wanted = _framework(script)
-    framework = wanted if wanted in installed else next((one for one in _PACKAGES if one in installed), "")
+    framework = wanted if wanted in installed else next((name for name in _PACKAGES if name in installed), "")
     version = installed.get(framework, "").partition("+")[0]
     match framework if not wanted or wanted == framework else "":
         case "torch":

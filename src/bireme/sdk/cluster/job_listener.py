@@ -39,8 +39,10 @@ Key = tuple[str, str]
 class Listener:
     """Everything that is heard about a job. What a caller in another thread reads is replaced as a whole."""
 
-    def __init__(self, api: Api, one: JobObject, choice: LogSelection, named: Callable[[Pod], str]) -> None:
-        self.object: JobObject | None = one
+    def __init__(
+        self, api: Api, job_object: JobObject, choice: LogSelection, named: Callable[[Pod], str]
+    ) -> None:
+        self.object: JobObject | None = job_object
         self.pods: tuple[Pod, ...] = ()
         """Those that are gone included, as they were last."""
         self.gone: frozenset[str] = frozenset()
@@ -52,17 +54,17 @@ class Listener:
         self.tails: dict[str, deque[LogLine]] = {}
         """The last lines of each pod, by its uid."""
         self.ready = asyncio.Event()
-        self._api, self._one, self._choice, self._named = api, one, choice, named
+        self._api, self._job_object, self._choice, self._named = api, job_object, choice, named
         self._marks: dict[Key, LogPosition] = {}
         self._streams: dict[Key, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._reads_on = False
         self._names: dict[str, str] = {}
         self._said_more = False
-        meta = one.metadata
+        meta = job_object.metadata
         self._jobs = Cache(
             api,
-            path(one.apiVersion, kinds.named(one.kind).plural, meta.namespace),
+            path(job_object.apiVersion, kinds.named(job_object.kind).plural, meta.namespace),
             JobObject,
             self._job_changed,
             fields=f"metadata.name={meta.name}",
@@ -72,7 +74,7 @@ class Listener:
             path("v1", "pods", meta.namespace),
             Pod,
             self._pod_changed,
-            labels=job_client.pod_selector(one),
+            labels=job_client.pod_selector(job_object),
         )
 
     @property
@@ -125,22 +127,22 @@ class Listener:
         return sorted(found, key=lambda line: line.time)
 
     def _job_changed(self, before: JobObject | None, now: JobObject | None) -> None:
-        if now is not None and now.metadata.uid == self._one.metadata.uid:
-            self.object = replace(now, apiVersion=self._one.apiVersion, kind=self._one.kind)
+        if now is not None and now.metadata.uid == self._job_object.metadata.uid:
+            self.object = replace(now, apiVersion=self._job_object.apiVersion, kind=self._job_object.kind)
         else:
             self.object = None
         self.version += 1
 
     def _pod_changed(self, before: Pod | None, now: Pod | None) -> None:
-        one = now or before
-        if one is None or not job_client.belongs(one, self._one):
+        changed = now or before
+        if changed is None or not job_client.belongs(changed, self._job_object):
             return
         if now is None:
-            self.gone |= {one.metadata.uid}
-        others = tuple(pod for pod in self.pods if pod.metadata.uid != one.metadata.uid)
-        self.pods = (*others, one)
+            self.gone |= {changed.metadata.uid}
+        others = tuple(pod for pod in self.pods if pod.metadata.uid != changed.metadata.uid)
+        self.pods = (*others, changed)
         self.version += 1
-        self._open_streams(one)
+        self._open_streams(changed)
 
     def _open_streams(self, pod: Pod) -> None:
         if not self._reads_on or self._group is None:

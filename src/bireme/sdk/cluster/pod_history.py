@@ -58,10 +58,10 @@ def lives(
 def reports(pairs: Iterable[ReplicaPod]) -> Reports:
     """The reports that the ranks of scripts wrote when they ended."""
     found: Reports = {}
-    for one in pairs:
-        for end in _ends(one.pod):
+    for pair in pairs:
+        for end in _ends(pair.pod):
             if (report := termination_log.report(end.message)) is not None:
-                found[one.replica.name, one.replica.attempt] = report
+                found[pair.replica.name, pair.replica.attempt] = report
     return found
 
 
@@ -98,8 +98,8 @@ def _of_batch(job: Job, pods: list[Pod]) -> tuple[ReplicaPod, ...]:
     return tuple(found)
 
 
-def _life(one: ReplicaPod, last_line: float | None) -> ReplicaHistory:
-    replica, pod = one.replica, one.pod
+def _life(pair: ReplicaPod, last_line: float | None) -> ReplicaHistory:
+    replica, pod = pair.replica, pair.pod
     name = pod_diagnosis.main_container(pod)
     main = next((status for status in pod.status.containerStatuses if status.name == name), None)
     now = main.state if main is not None else None

@@ -108,7 +108,7 @@ def opened(where: Where, environ: Mapping[str, str]) -> Session:
     """The session with the cluster that is meant, found as kubectl finds it."""
     if where.kubeconfig:
         files = where.kubeconfig.split(os.pathsep)
-        if not any(os.path.exists(os.path.expanduser(one)) for one in files):
+        if not any(os.path.exists(os.path.expanduser(file)) for file in files):
             raise errors.BadInput("there is no such kubeconfig", where=where.kubeconfig)
         environ = {**environ, "KUBECONFIG": where.kubeconfig}
     return Session(access.find(time, SystemRandom(), context=where.context or None, environ=environ))
