@@ -71,7 +71,7 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     definitions: str = ""
     """Whose they are: `bireme`, `kubeflow`, or an empty text where none are there."""
     operator: str | None = None
-    """Who holds our operator's lease and renewed it just now; empty if nobody does."""
+    """The process that holds our operator's lease and renewed it just now; empty if none does."""
     rivals: tuple[str, ...] = ()
     """Operators of ours that act on the same jobs of the namespace: none, unless some skip the election."""
     installed: Standing | None = None
@@ -159,7 +159,7 @@ async def examine(api: Api, namespace: str) -> ClusterFacts:
         kubernetes=version.gitVersion,
         kinds={str(kind): versions for kind, versions in known.versions.items()},
         definitions="" if not known.versions else "bireme" if known.is_ours else "kubeflow",
-        # None where leases may not be read: then nobody can tell.
+        # None where leases may not be read: then it cannot be told.
         operator=None if leases is None else next((lease.spec.holderIdentity or "" for lease in fresh), ""),
         rivals=operators.rivals(leases or (), namespace, now),
         installed=installed,

@@ -48,7 +48,7 @@ async def require(api: Api, scheduler: str) -> None:
 
 
 class Gangs:
-    """The pod groups of all jobs; without a gang scheduler nobody has one, and everybody may start."""
+    """The pod groups of all jobs; without a gang scheduler no job has one, and each may start."""
 
     def __init__(self, api: Api, scheduler: str, groups: Scoped[PodGroup] | None) -> None:
         self._api, self._scheduler, self._groups = api, scheduler, groups
@@ -63,7 +63,7 @@ class Gangs:
         return self._group(job) is not None
 
     def is_stale(self, job: Job) -> bool:
-        """Whether the job has a group that was made of something else, or by somebody else."""
+        """Whether the job has a group that was made of something else, or by another program."""
         return self.holds(job) and self._formed.get(job.uid) != job
 
     async def form(self, job: Job, templates: Mapping[str, dict[str, Any]]) -> bool:

@@ -21,7 +21,7 @@ KINDS = "bireme.io/kinds"
 NAMESPACES = "bireme.io/namespaces"
 """The annotation that says which namespaces it watches; without it, all of them."""
 STALE = 30.0
-"""Seconds after which a lease that nobody renewed says that its operator is gone."""
+"""Seconds after which a lease that was not renewed says that its operator is gone."""
 
 
 class Operator(StrEnum):

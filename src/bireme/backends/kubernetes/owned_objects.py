@@ -51,7 +51,7 @@ class OwnedObjects:
         self._unscaled: set[str] = set()
         """Jobs whose autoscaler is known to be gone; an operator before us may have left one of any other."""
         self._sole: set[str] = set()
-        """Jobs of which it is known that nobody else starts a launcher."""
+        """Jobs of which it is known that no other controller starts a launcher."""
 
     def forget(self, uid: str) -> None:
         self._services.pop(uid, None)
@@ -142,7 +142,7 @@ class OwnedObjects:
             await self._api.delete(where, Named, uid=found)
 
     async def _own(self, job: Job, where: str) -> str:
-        """The uid of an object of the job; empty where there is none, or somebody else's."""
+        """The uid of an object of the job; empty where there is none, or it is not the job's."""
         try:
             found = await self._api.get(where, Named)
         except ApiError as error:
@@ -238,7 +238,7 @@ def autoscaler(job: Job) -> Object | None:
 async def make(api: Api, job: Job, wanted: Object) -> str:
     """Make an object of the job, or change the one that is there; returns its uid.
 
-    Somebody else's object is left alone, and refused.
+    An object that is not the job's is left alone, and refused.
     """
     try:
         return (await api.create(_where(wanted), wanted, Named)).metadata.uid
@@ -269,7 +269,7 @@ def _second_launcher(what: str, job: Job) -> ApiError:
 
 
 def unwatched(name: str, namespace: str) -> ApiError:
-    """A pod of the job whose changes nobody would tell us."""
+    """A pod of the job whose changes no watch would tell us."""
     what = f"the pod {name} is of this job, but its label {JOB_NAME} was taken away"
     hint = f"kubectl delete pod {name} --namespace {namespace}"
     return ApiError(409, "AlreadyExists", f"{what}, so it cannot be followed: {hint}", {})

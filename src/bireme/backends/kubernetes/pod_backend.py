@@ -298,7 +298,7 @@ class ClusterBackend:
                 if JOB_NAME not in pod.metadata.labels:
                     raise unwatched(name, job.namespace) from refused
         except ApiError as error:
-            # A name that is taken is the replica's own matter; a quota, or a busy server, everybody's.
+            # A name that is taken is the replica's own matter; a quota, or a busy server, concerns all.
             return replace(_fault(name, error), alone=error.status == 409)
         self._pods.learn(pod)
         return None

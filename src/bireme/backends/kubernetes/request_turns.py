@@ -49,8 +49,8 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
-            # The turn may have been given to this task in the moment in which it was cancelled. If nobody
-            # passed it on then, its slot would be lost for as long as the operator runs.
+            # The turn may have been given to this task in the moment in which it was cancelled. If it
+            # were not passed on then, its slot would be lost for as long as the operator runs.
             if turn.done() and not turn.cancelled():
                 self._pass_on()
             raise
@@ -160,6 +160,6 @@ class Pacer:
                 for _ in range(opened):
                     tasks.create_task(work())
         except ExceptionGroup as group:
-            # Whoever counts failures tells a broken connection from a bug by its type.
+            # The caller, which counts failures, tells a broken connection from a bug by its type.
             raise group.exceptions[0] from group
         return done, is_over

@@ -175,7 +175,7 @@ def judge(seen: Rollout) -> Standing:
     if failures:
         return _stuck(found, Trouble(NOT_CREATED, _not_created(deployment, failures[0].message)))
     if runs:
-        held = f"{seen.holder} holds it" if seen.holder else "nobody holds it"
+        held = f"{seen.holder} holds it" if seen.holder else "no operator holds it"
         return replace(found, reason=NO_LEASE, message=f"it runs and waits for its lease: {held}")
     return found
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Tree = dict[str, Any]
-"""An object as JSON gives it, for who needs more of it than a type declares."""
+"""An object as JSON gives it, for callers that need more of it than a type declares."""
 
 PAGE = 500
 LONGEST_LINE = 1 << 20
@@ -240,7 +240,7 @@ class Expected(Struct, frozen=True):
 
     uid: str
     version: str = ""
-    """Its resourceVersion, where a change that somebody made since must not be overwritten."""
+    """Its resourceVersion, where a change made since must not be overwritten."""
 
     def __post_init__(self) -> None:
         if not self.uid:

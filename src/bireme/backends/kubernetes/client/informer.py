@@ -126,7 +126,7 @@ class Cache(Generic[T]):
         """Waits until the objects have been listed once.
 
         Raises the explained error while the server does not serve the resource, or does not let us see it. It
-        is looked for again every ten seconds all the same: whoever expects a change may wait once more.
+        is looked for again every ten seconds all the same: a caller that expects a change may wait once more.
         """
         while not self._listed:
             if self.trouble is not None and _refused(self.trouble):

@@ -16,7 +16,7 @@ Quantities = dict[str, str | int | float]
 
 
 class OwnerReference(Struct, frozen=True):
-    """Who an object belongs to."""
+    """The object that an object belongs to."""
 
     apiVersion: str = ""
     kind: str = ""

@@ -26,7 +26,7 @@ MAIN_CONTAINER = "bireme.io/main-container"
 
 
 class JobObject(Struct, frozen=True):
-    """A job as the API keeps it; spec and status are decoded by whoever needs them."""
+    """A job as the API keeps it; spec and status are decoded by the modules that need them."""
 
     apiVersion: str = ""
     kind: str = ""

@@ -123,7 +123,7 @@ def _config(job: Job, remote: RemoteStart, files: Iterable[SharedFile]) -> Objec
     data = {_name(file.path): file.text for file in files}
     if remote.agent:
         worker = job.role(remote.workers)
-        # Without workers nobody calls it.
+        # Without workers no process calls it.
         container = worker.main if worker is not None else job.roles[0].main
         data[_name(remote.agent)] = agent_script(container)
         data |= _programs()

@@ -73,7 +73,7 @@ def prepared(job: Job, role: Role, remote: RemoteStart, spec: Object, name: str,
 
 def _files(job: Job, remote: RemoteStart, *, is_launcher: bool) -> list[Object]:
     if not is_launcher:
-        # Nobody calls it there, but Open MPI does not start where it is told of an agent that is missing.
+        # No process calls it there, but Open MPI does not start where it is told of an agent that is missing.
         return [_item(remote.agent, 0o555)] if remote.agent else []
     files = kinds.of(job).files(job, frozenset(), Addresses())
     shared = [_item(file.path, file.mode) for file in files]

@@ -128,8 +128,8 @@ def _container(written: Template, declared: Container, started: Container) -> Ob
 def _fenced(container: Object, job: Job, role: Role, start: Start) -> Object:
     """The container with the run and the attempt of its ranks, so that those of an older one can be told.
 
-    By these alone a rank on a node that nobody reaches any more loses its checkpoints to its successor. Where
-    the template says one of them, that stays: the command line gives a run a name of its own.
+    By these alone a rank on a node that cannot be reached any more loses its checkpoints to its successor.
+    Where the template says one of them, that stays: the command line gives a run a name of its own.
     """
     everywhere = kinds.of(job).injects is Injects.EVERY
     if not everywhere and container.get("name") != role.main:

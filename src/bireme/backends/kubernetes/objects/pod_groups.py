@@ -58,7 +58,7 @@ def podgroup(
 def members(job: Job) -> int:
     """How many pods must be placed together.
 
-    Those that start when others are ready are not among them: nobody would be placed before they are made.
+    Those that start when others are ready are not among them: no pod would be placed before they are made.
     """
     kind = kinds.of(job)
     first = sum(role.replicas for role in job.roles if not kind.start_after(job, role))
@@ -79,7 +79,7 @@ def is_admitted(scheduler: str, group: PodGroup | None) -> bool:
 
 
 def waiting(job: Job, scheduler: str) -> str:
-    """Why no pod of the job is there yet, and who knows more."""
+    """Why no pod of the job is there yet, and which command tells more."""
     return (
         f"waits for {scheduler} to make room for {members(job)} pods in queue {queue(job)}: "
         f"kubectl describe {PLURAL} {job.name} tells why"

@@ -13,7 +13,7 @@ _NONE: Mapping[str, Pod] = {}
 
 
 class PodIndex:
-    """Kept current by whoever watches pods."""
+    """Kept current by the watch of pods."""
 
     def __init__(self) -> None:
         self._of_job: dict[str, dict[str, Pod]] = {}

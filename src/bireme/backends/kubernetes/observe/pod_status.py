@@ -83,7 +83,7 @@ def _foreseen(pod: Pod) -> Pod:
 
 
 def is_leftover(pod: Pod) -> bool:
-    """Whether a pod has ended and is being removed, and nobody but its kubelet holds it.
+    """Whether a pod has ended and is being removed, and nothing but its kubelet holds it.
 
     Its own phase counts, not the one that is foreseen: until then its kubelet may still be at work.
     """

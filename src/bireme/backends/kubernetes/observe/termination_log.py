@@ -1,4 +1,4 @@
-"""Reads what ranks leave in the termination logs of their pods, where anybody may write anything."""
+"""Reads what ranks leave in the termination logs of their pods, where any process may write anything."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def rules(text: bytes, base: bytes = b"") -> Rules:
 def is_ignored(path: bytes, is_folder: bool, files: Sequence[Rules]) -> bool:
     """Whether a path, relative and with slashes, is left out: the last rule that fits decides.
 
-    Folders above it are not looked at: whoever walks down never enters one that is left out.
+    Folders above it are not looked at: a walk down never enters one that is left out.
     """
     for file in reversed(files):
         if path.startswith(file.base) and (last := _last(path[len(file.base) :], is_folder, file.rules)):

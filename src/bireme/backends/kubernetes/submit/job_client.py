@@ -139,7 +139,7 @@ async def pods(api: Api, job: JobObject) -> tuple[Pod, ...]:
 
 
 def pod_selector(job: JobObject) -> str:
-    """By which labels the pods of a job are found, whoever made them."""
+    """By which labels the pods of a job are found, whichever operator made them."""
     return f"{kinds.named(job.kind).job_label}={job.metadata.name}"
 
 
@@ -264,7 +264,7 @@ async def delete(api: Api, job: JobObject) -> None:
 async def send_maps(api: Api, namespace: str, maps: Iterable[Object], token: str) -> tuple[Object, ...]:
     """Creates ConfigMaps and returns them under the names that they have there.
 
-    One that is there already is used if it is the same; otherwise somebody else made it, and ours gets
+    One that is there already is used if it is the same; otherwise it was made elsewhere, and ours gets
     another name.
     """
     return tuple(await asyncio.gather(*(_send_map(api, namespace, config_map, token) for config_map in maps)))
@@ -291,7 +291,7 @@ async def own_maps(api: Api, job: JobObject, maps: Iterable[Object]) -> None:
 
 
 async def _own_map(api: Api, config_map: Object, owner: Object) -> None:
-    """Lets a ConfigMap go with the job; one that somebody else has put in its place is left alone."""
+    """Lets a ConfigMap go with the job; another that has been put in its place is left alone."""
     where = path("v1", "configmaps", config_map["metadata"]["namespace"], config_map["metadata"]["name"])
     found = await api.get(where)
     if code_maps.is_same_map(found, config_map):
@@ -300,7 +300,7 @@ async def _own_map(api: Api, config_map: Object, owner: Object) -> None:
 
 
 async def drop_maps(api: Api, maps: Iterable[Object]) -> None:
-    """Removes the ConfigMaps that this submission created, where nobody came to use them."""
+    """Removes the ConfigMaps that this submission created, where no job came to use them."""
     for config_map in maps:
         where = path("v1", "configmaps", config_map["metadata"]["namespace"], config_map["metadata"]["name"])
         try:
