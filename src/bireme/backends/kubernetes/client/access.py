@@ -150,7 +150,10 @@ def find(
 ) -> Access:
     """Finds the cluster as kubectl does: the file given, KUBECONFIG, ~/.kube/config, the pod we are in."""
     environ = os.environ if environ is None else environ
-    files = _files(kubeconfig, environ)
+    home = Path(environ.get("HOME") or Path.home())
+    listed = [kubeconfig] if kubeconfig else environ.get("KUBECONFIG", "").split(os.pathsep)
+    named = [home / each[2:] if each.startswith("~/") else Path(each) for each in listed if each]
+    files = named or [home / ".kube" / "config"]
     merged = kubeconfigs.read(files)
     if kubeconfig and not merged.files:
         raise BadInput("there is no such kubeconfig", where=kubeconfig)
@@ -165,16 +168,6 @@ def find(
         f"no cluster is configured: no context in {looked}, and this is not a pod with a service account",
         hint="name a kubeconfig with --kubeconfig FILE or KUBECONFIG=FILE",
     )
-
-
-def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[Path]:
-    home = Path(environ.get("HOME") or Path.home())
-    if kubeconfig:
-        named = [kubeconfig]
-    else:
-        named = [each for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
-    files = [home / each[2:] if each.startswith("~/") else Path(each) for each in named]
-    return files or [home / ".kube" / "config"]
 
 
 def _in_cluster(account: Path, environ: Mapping[str, str]) -> ChosenContext:

@@ -118,15 +118,12 @@ def with_maps(manifest: Manifest, names: Mapping[str, str]) -> Manifest:
         for volume in (template.get("spec") or {}).get("volumes") or ():
             if volume.get("name") == _PARTS_VOLUME:
                 for source in (volume.get("projected") or {}).get("sources") or ():
-                    _rename(source.get("configMap") or {}, names)
+                    # A manifest read from a cluster names the code of another run.
+                    config_map = source.get("configMap") or {}
+                    name = str(config_map.get("name"))
+                    if name in names:
+                        config_map["name"] = names[name]
     return changed
-
-
-def _rename(source: Manifest, names: Mapping[str, str]) -> None:
-    """Gives a source its other name; a manifest read from a cluster names the code of another run."""
-    name = str(source.get("name"))
-    if name in names:
-        source["name"] = names[name]
 
 
 def variable(manifest: Manifest, name: str) -> str:
