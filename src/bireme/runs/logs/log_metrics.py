@@ -20,7 +20,7 @@ from bireme.runs.metrics.metric_reader import (
     Reported,
 )
 from bireme.runtime.records import log_echo
-from bireme.runtime.records.record_format import Params, Record, Scalars
+from bireme.runtime.records.record_format import Params, Scalars
 
 _LAST_STEP = 2**63 - 1
 
@@ -146,14 +146,12 @@ class EchoedRecords:
             MetricSource(f"{reporter.role}-{rank}") if reporter.role else MetricSource(f"rank-{rank}", rank)
         )
         life = (reporter.attempt, reporter.start)
-        return [
-            Reported(source, life, record)
-            for record in records
-            if self._room.takes(source, _names_of(record))
-        ]
-
-
-def _names_of(record: Record) -> set[str]:
-    if isinstance(record, Scalars | Params):
-        return set(record.values)
-    return {getattr(record, "name", "")}
+        taken = []
+        for record in records:
+            if isinstance(record, Scalars | Params):
+                names = set(record.values)
+            else:
+                names = {getattr(record, "name", "")}
+            if self._room.takes(source, names):
+                taken.append(Reported(source, life, record))
+        return taken

@@ -132,10 +132,14 @@ class RunMetrics:
 
     def others(self) -> tuple[Reported, ...]:
         """Histograms, images and texts, in the order in which they were read."""
-        by_name: dict[str, list[Reported]] = {}
+        firsts: dict[str, dict[tuple[MetricSource, Incarnation], int]] = {}
         for reported in self._others:
-            by_name.setdefault(_name(reported.record), []).append(reported)
-        ends = {name: _ends(_firsts(each)) for name, each in by_name.items()}
+            key, step = (reported.source, reported.life), _step(reported.record)
+            of_name = firsts.setdefault(_name(reported.record), {})
+            of_name[key] = min(step, of_name.get(key, step))
+        ends = {
+            name: _ends([(*key, step) for key, step in of_name.items()]) for name, of_name in firsts.items()
+        }
         return tuple(
             reported
             for reported in self._others
@@ -216,14 +220,6 @@ def _ends(
         later += [first for other, its, first in known if other == source and its > life]
         ends[(source, life)] = min(later, default=float("inf"))
     return ends
-
-
-def _firsts(reported: list[Reported]) -> list[tuple[MetricSource, Incarnation, int]]:
-    firsts: dict[tuple[MetricSource, Incarnation], int] = {}
-    for entry in reported:
-        key, step = (entry.source, entry.life), _step(entry.record)
-        firsts[key] = min(step, firsts.get(key, step))
-    return [(*key, step) for key, step in firsts.items()]
 
 
 def _name(record: Record) -> str:

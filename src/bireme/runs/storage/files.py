@@ -196,18 +196,15 @@ _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
-def _lasting(path: Path) -> Path:
-    """The folder of a file, or what is above a run's that is only being made: it goes when that fails."""
-    new = next((folder for folder in path.parents if folder.name.startswith(".new-")), None)
-    return path.parent if new is None else new.parent.parent
-
-
 def _explanation(error: OSError, path: Path) -> errors.BiremeError:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
+        # Of a run that is only being made, what is above its folder: that goes when the making fails.
+        new = next((folder for folder in path.parents if folder.name.startswith(".new-")), None)
+        lasting = path.parent if new is None else new.parent.parent
         return errors.DiskFull(
             f"cannot write {path}: {reason}",
-            hint=f"make room: `df -h {_lasting(path)}` shows how full the disk is, and "
+            hint=f"make room: `df -h {lasting}` shows how full the disk is, and "
             "`bireme rm --ended` deletes what jobs that have ended left",
         )
     if error.errno in _REFUSED:

@@ -6,6 +6,7 @@ rank is more than one step ahead of another, because each step needs all of them
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import struct
@@ -14,6 +15,7 @@ from typing import Callable, NamedTuple, Optional
 from .rank_env import RankEnv
 
 AHEAD = 2
+_BOOT = "/proc/sys/kernel/random/boot_id"
 _SIZE = mmap.PAGESIZE
 _ENTRY = struct.Struct("<qd")
 _NOTHING = 0
@@ -65,17 +67,11 @@ def open_page(env: RankEnv, folder: str, tell: Callable[[str], None]) -> Optiona
         launch = f"{env.attempt}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
         if not env.folder:
             # A folder of the user's may hold pages of other launches, before a reboot and of other machines.
-            launch = f"{_boot()}{os.getppid()}-{launch}"
+            # Each boot of each machine counts its processes and its time from zero.
+            launch = f"{os.getppid()}-{launch}"
+            with contextlib.suppress(OSError), open(_BOOT, encoding="ascii") as file:
+                launch = f"{file.read(8)}-{launch}"
         return AgreementPage(folder, launch)
     except OSError as error:
         tell(f"cannot write into {folder}: {error.strerror}; a last checkpoint will not be saved")
         return None
-
-
-def _boot() -> str:
-    """Tells machines and their boots apart: each counts its processes and its time from zero."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as opened:
-            return opened.read(8) + "-"
-    except OSError:
-        return ""

@@ -208,7 +208,11 @@ def _is_locked(of: FolderMarks, handle: int, owner: Owner) -> bool:
                 return False
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
-        mark = _mark(of)
+        try:
+            seen = of.read()
+        except Malformed:
+            seen = None
+        mark = seen.mark if seen else None
         is_same = mark is not None and mark.run == owner.run
         if (mark is None or is_same) and time.monotonic() < limit:
             time.sleep(0.05)  # the process before us may be about to end
@@ -216,14 +220,6 @@ def _is_locked(of: FolderMarks, handle: int, owner: Owner) -> bool:
             return False
         else:
             raise ownership.refusal(of.where, mark, owner)
-
-
-def _mark(of: FolderMarks) -> Optional[OwnerMark]:
-    try:
-        seen = of.read()
-    except Malformed:
-        return None
-    return seen.mark if seen else None
 
 
 def _name(mark: OwnerMark) -> str:

@@ -97,9 +97,9 @@ class FolderStore:
             with contextlib.suppress(OSError):
                 if trash and trash.group(1) == mine:
                     shutil.rmtree(path, ignore_errors=True)
-                elif staged and staged.group(3) != session and _is_past(staged, owner):
+                elif staged and staged.group(3) != session and owner_marks.is_past(staged, owner):
                     _discard(path, owner)
-                elif chosen and _is_past(chosen, owner) and not _is_current(chosen, owner):
+                elif chosen and owner_marks.is_outdated(chosen, owner):
                     os.unlink(path)
         self._clear_left(owner)
 
@@ -239,16 +239,6 @@ class Staging:
     def abandon(self) -> None:
         with contextlib.suppress(OSError):
             _discard(self.path, self._owner)
-
-
-def _is_current(choice: re.Match[str], owner: Owner) -> bool:
-    """Whether ranks of this very launch may still wait for it."""
-    return (int(choice.group(2)), choice.group(3)) == (owner.attempt, owner.launch or "0")
-
-
-def _is_past(match: re.Match[str], owner: Owner) -> bool:
-    """Whether something was left by this run, by this attempt or one before it."""
-    return match.group(1) == owner_marks.key(owner.run) and int(match.group(2)) <= owner.attempt
 
 
 def _discard(path: str, owner: Owner) -> None:

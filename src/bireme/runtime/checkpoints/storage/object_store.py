@@ -102,11 +102,11 @@ class Bucket:
         """Clears what dead processes of this run left: only its owner may."""
         for path in self.top():
             staged, chosen = _STAGING.fullmatch(path), _CHOICE.fullmatch(path)
-            if staged and staged.group(3) != session and _is_past(staged, owner):
+            if staged and staged.group(3) != session and owner_marks.is_past(staged, owner):
                 making = self.making(path)
                 if making is not None:
                     making.abandon()
-            elif chosen and _is_past(chosen, owner) and not _is_current(chosen, owner):
+            elif chosen and owner_marks.is_outdated(chosen, owner):
                 self.delete([path])
 
     def begin(self, owner: Owner, session: str, step: int, nonce: str) -> Making:
@@ -314,16 +314,6 @@ class Making:
 
 def _marker(owner: Owner, session: str) -> str:
     return f".staging-{owner_marks.key(owner.run)}-{owner.attempt}-{session}"
-
-
-def _is_current(choice: re.Match[str], owner: Owner) -> bool:
-    """Whether ranks of this very launch may still wait for it."""
-    return (int(choice.group(2)), choice.group(3)) == (owner.attempt, owner.launch or "0")
-
-
-def _is_past(match: re.Match[str], owner: Owner) -> bool:
-    """Whether something was left by this run, by this attempt or one before it."""
-    return match.group(1) == owner_marks.key(owner.run) and int(match.group(2)) <= owner.attempt
 
 
 def _names(paths: Iterable[str]) -> List[str]:

@@ -142,6 +142,17 @@ def key(run: str) -> str:
     return hashlib.sha256(run.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def is_past(name: re.Match[str], owner: Owner) -> bool:
+    """Whether the thing of this name was left by this run, by this attempt or one before it."""
+    return name.group(1) == key(owner.run) and int(name.group(2)) <= owner.attempt
+
+
+def is_outdated(choice: re.Match[str], owner: Owner) -> bool:
+    """Whether the choice of this name is past, and not one that ranks of this very launch may wait for."""
+    is_current = (int(choice.group(2)), choice.group(3)) == (owner.attempt, owner.launch or "0")
+    return is_past(choice, owner) and not is_current
+
+
 def is_dead(mark: OwnerMark) -> bool:
     """Whether the process that set the mark is known to have ended. False where that is not known here."""
     return _is_listed_here(mark) and _started(mark.pid) != mark.started

@@ -217,7 +217,12 @@ def _replaceable(
 ) -> Optional[SeenMark]:
     """The mark that may be replaced, once it may; Complaint if it may not."""
     mark = seen.mark if seen else None
-    is_dead = mark is not None and (owner_marks.is_dead(mark) or (has_lock and _has_let_go(mark)))
+    # The lock alone proves nothing: a process loses it as soon as anything in it closes the file, such as a
+    # copy of the whole folder.
+    is_dead = mark is not None and (
+        owner_marks.is_dead(mark)
+        or (has_lock and owner_marks.is_same_kernel(mark) and not owner_marks.is_alive(mark))
+    )
     verdict = owner_marks.judge(mark, claim.owner, claim.is_meant, is_dead)
     if seen is None or verdict is MarkVerdict.TAKE:
         return seen
@@ -229,33 +234,23 @@ def _replaceable(
     return _silent(of, seen, claim, tell)
 
 
-def _writer(mark: OwnerMark, where: str) -> str:
-    """What has set a mark. Outside of Bireme a run has no other name than the place."""
-    is_named = where not in (mark.run, os.path.abspath(mark.run))
-    return f"run {mark.shown_run} ({mark.shown_process})" if is_named else mark.shown_process
-
-
-def _has_let_go(mark: OwnerMark) -> bool:
-    """Whether that this process has the lock proves that the owner has ended.
-
-    A process loses its lock as soon as anything in it closes the file, such as a copy of the whole folder.
-    """
-    return owner_marks.is_same_kernel(mark) and not owner_marks.is_alive(mark)
-
-
 def _silent(of: Marks, seen: SeenMark, claim: OwnershipClaim, tell: Tell) -> SeenMark:
     """Waits until the owner has been silent for long enough, or has given the place free.
 
     However old the mark is by the clock of the place, it is watched for two of its periods: a place of many
     servers has many clocks.
     """
-    period = max(seen.mark.period, claim.period)
-    limit = max(claim.silence, SILENT_PERIODS * seen.mark.period)
+    mark = seen.mark
+    period = max(mark.period, claim.period)
+    limit = max(claim.silence, SILENT_PERIODS * mark.period)
     began, age = time.monotonic(), of.age(seen)
     least = min(limit, max(limit - age, 2 * period))
     if least > 1:
+        # Outside of Bireme a run has no other name than the place.
+        is_named = of.where not in (mark.run, os.path.abspath(mark.run))
+        writer = f"run {mark.shown_run} ({mark.shown_process})" if is_named else mark.shown_process
         tell(
-            f"{of.where} was written by {_writer(seen.mark, of.where)}, which did not say that it has ended; "
+            f"{of.where} was written by {writer}, which did not say that it has ended; "
             f"waiting for {least:.0f} s to see if it still lives"
         )
     while time.monotonic() - began < least:
