@@ -130,59 +130,69 @@ def _spread(node: Node) -> Iterator[Node]:
 def _reader(
     checkpoint: Any, shelf: Shelf, name: str, sheets: Mapping[int, Sheet], wanted: Mapping[str, Node]
 ) -> Any:
-    places = {
-        (chunk.path, chunk.offsets): (sheet, chunk)
-        for sheet in sheets.values()
-        for chunk in sheet.chunks
-        if chunk.path in wanted
-    }
+    """A StorageReader of torch's, whose class is known only once torch is imported."""
 
-    class Reader(checkpoint.StorageReader):  # type: ignore[misc, name-defined, unused-ignore]
-        """Gives torch.distributed.checkpoint the pieces that lie in our files."""
+    class Reader(_PieceReader, checkpoint.StorageReader):  # type: ignore[misc, name-defined, unused-ignore]
+        pass
 
-        def read_metadata(self, *_: Any, **__: Any) -> Any:
-            kinds, library = checkpoint.metadata, torch()
-            described = {}
-            for path, node in wanted.items():
-                properties = kinds.TensorProperties(dtype=getattr(library, node["dtype"]))
-                chunks = [
-                    kinds.ChunkStorageMetadata(library.Size(chunk.offsets), library.Size(chunk.sizes))
-                    for _, chunk in places.values()
-                    if chunk.path == path
-                ]
-                described[path] = kinds.TensorStorageMetadata(properties, library.Size(node["shape"]), chunks)
-            return kinds.Metadata(described)
+    return Reader(checkpoint.metadata, shelf, name, sheets, wanted)
 
-        def read_data(self, plan: Any, planner: Any) -> Any:
-            for item in plan.items:
-                sheet, chunk = places[item.storage_index.fqn, tuple(item.storage_index.offset)]
-                source = _piece(shelf, name, sheet, chunk.array)
-                for axis, (begin, length) in enumerate(zip(item.storage_offsets, item.lengths)):
-                    source = source.narrow(axis, begin, length)
-                target = planner.resolve_tensor(item).detach()
-                target.copy_(source)
-                planner.commit_tensor(item, target)
-            done = torch().futures.Future()
-            done.set_result(None)
-            return done
 
-        def reset(self, checkpoint_id: Any = None) -> None:
-            pass
+class _PieceReader:
+    """Gives torch.distributed.checkpoint the pieces that lie in our files."""
 
-        def set_up_storage_reader(self, metadata: Any, is_coordinator: bool, *_: Any, **__: Any) -> None:
-            pass
+    def __init__(
+        self, kinds: Any, shelf: Shelf, name: str, sheets: Mapping[int, Sheet], wanted: Mapping[str, Node]
+    ) -> None:
+        self._kinds, self._shelf, self._name, self._wanted = kinds, shelf, name, wanted
+        self._places = {
+            (chunk.path, chunk.offsets): (sheet, chunk)
+            for sheet in sheets.values()
+            for chunk in sheet.chunks
+            if chunk.path in wanted
+        }
 
-        def prepare_local_plan(self, plan: Any) -> Any:
-            return plan
+    def read_metadata(self, *_: Any, **__: Any) -> Any:
+        kinds, library = self._kinds, torch()
+        described = {}
+        for path, node in self._wanted.items():
+            properties = kinds.TensorProperties(dtype=getattr(library, node["dtype"]))
+            chunks = [
+                kinds.ChunkStorageMetadata(library.Size(chunk.offsets), library.Size(chunk.sizes))
+                for _, chunk in self._places.values()
+                if chunk.path == path
+            ]
+            described[path] = kinds.TensorStorageMetadata(properties, library.Size(node["shape"]), chunks)
+        return kinds.Metadata(described)
 
-        def prepare_global_plan(self, plans: Any) -> Any:
-            return plans
+    def read_data(self, plan: Any, planner: Any) -> Any:
+        for item in plan.items:
+            sheet, chunk = self._places[item.storage_index.fqn, tuple(item.storage_index.offset)]
+            source = _piece(self._shelf, self._name, sheet, chunk.array)
+            for axis, (begin, length) in enumerate(zip(item.storage_offsets, item.lengths)):
+                source = source.narrow(axis, begin, length)
+            target = planner.resolve_tensor(item).detach()
+            target.copy_(source)
+            planner.commit_tensor(item, target)
+        done = torch().futures.Future()
+        done.set_result(None)
+        return done
 
-        @classmethod
-        def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
-            return True
+    def reset(self, checkpoint_id: Any = None) -> None:
+        pass
 
-    return Reader()
+    def set_up_storage_reader(self, metadata: Any, is_coordinator: bool, *_: Any, **__: Any) -> None:
+        pass
+
+    def prepare_local_plan(self, plan: Any) -> Any:
+        return plan
+
+    def prepare_global_plan(self, plans: Any) -> Any:
+        return plans
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
+        return True
 
 
 def _piece(shelf: Shelf, name: str, sheet: Sheet, number: int) -> Any:
