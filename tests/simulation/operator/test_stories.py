@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from bireme.model.status import Phase
 from tests.simulation.operator.manifests import NAMESPACE
+from tests.simulation.operator.profiles import Leaders
 from tests.simulation.operator.scripted_cluster import JOBS, MPI_JOBS, WELL, Stage, play
-from tests.simulation.operator.server import PODS, key_of
+from tests.simulation.operator.server import NODES, PODS, key_of
 
 
 def test_a_job_that_is_deleted_while_its_pods_are_made_fails_no_step() -> None:
@@ -219,6 +220,43 @@ def test_a_job_that_another_operator_left_half_done_is_carried_on() -> None:
         await stage.until(lambda: stage.status.phase.is_final)
 
     play(story)
+
+
+def test_workers_on_a_node_that_the_watch_has_not_told_yet_are_ready() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        await asyncio.sleep(5.0)
+        stage.cluster.network.watches.stall(NODES, 60.0)
+        stage.cluster.nodes.add()
+        submitted = stage.story.now
+        stage.submit_mpi(workers=2)
+
+        await stage.until(lambda: stage.has("job-launcher"))
+
+        assert stage.story.now < submitted + 30.0
+
+    play(story, replace(WELL, nodes=0))
+
+
+def test_a_worker_whose_service_another_operator_removed_gets_it_again() -> None:
+    async def story(stage: Stage) -> None:
+        stage.operator()
+        stage.submit(workers=2)
+        await stage.until(lambda: stage.running() == 2)
+        await asyncio.sleep(5.0)
+        stage.cluster.network.watches.stall(JOBS, 20.0)
+        other = stage.operator()
+        await asyncio.sleep(1.0)
+        stage.scale(1)
+        await stage.until(lambda: not stage.has("job-worker-1"))
+        other.kill()
+
+        stage.scale(2)
+
+        await stage.until(lambda: stage.running() == 2)
+        assert (NAMESPACE, "job-worker-1") in stage.server.objects["services"]
+
+    play(story, replace(WELL, leaders=Leaders.OVERLAP))
 
 
 def test_a_refusal_is_forgotten_when_its_pod_is_there_after_all() -> None:

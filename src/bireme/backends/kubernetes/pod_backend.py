@@ -75,6 +75,8 @@ class ClusterBackend:
         self._files: dict[str, tuple[SharedFile, ...]] = {}
         self._caught_up: dict[str, str] = {}
         self._seen: dict[str, tuple[str, bool, Replica]] = {}
+        self._missing_nodes: set[str] = set()
+        """Nodes to which pods are bound and of which the server said that they do not exist."""
         self._pacer = Pacer(clock, Turns(AT_ONCE))
         self.index = PodIndex()
         self.counting = Counting()
@@ -97,6 +99,7 @@ class ClusterBackend:
         self._jobs[key] = job
         await self._catch_up(stored)
         pods = list(self.index.of_job(job.uid))
+        await self._look_for_nodes(pods)
         replicas = sorted(map(self._replica, pods), key=lambda replica: (replica.role, replica.index))
         # What could not be made; a pod that is there was made after all, whatever its answer was.
         faults = self._faults.get(key, {})
@@ -166,10 +169,29 @@ class ClusterBackend:
         for pod in [pod for pod in self.index.of_job(job.uid) if pod.metadata.uid not in there]:
             if int(pod.metadata.resourceVersion) <= int(listing.version):
                 self._pods.forget(pod)
+        # What else we made of the job, its services above all, that operator may have removed.
+        self._owned.forget(job.uid)
         self._caught_up[job.uid] = since
 
+    async def _look_for_nodes(self, pods: list[Pod]) -> None:
+        """Ask for nodes that our watch does not know: where it is behind, a pod on a new node is not lost."""
+        if self._nodes is None:
+            return
+        for name in {pod.spec.nodeName for pod in pods} - {""}:
+            if self._nodes.get("", name) is not None:
+                self._missing_nodes.discard(name)
+            elif name not in self._missing_nodes:
+                try:
+                    self._nodes.learn(await self._api.get(path("v1", "nodes", name=name), NodeObject))
+                except ApiError as error:
+                    if error.status != 404:
+                        raise
+                    self._missing_nodes.add(name)
+
     def _replica(self, pod: Pod) -> Replica:
-        node = pod_status.READY_NODE if self._nodes is None else self._nodes.get("", pod.spec.nodeName)
+        node = None if self._nodes is None else self._nodes.get("", pod.spec.nodeName)
+        if node is None and pod.spec.nodeName not in self._missing_nodes:
+            node = pod_status.READY_NODE  # No node is given up for what our watch does not tell.
         is_lost = pod_status.is_lost(pod, node)
         known = self._seen.get(pod.metadata.uid)
         version = pod.metadata.resourceVersion
