@@ -121,16 +121,20 @@ def recover_orphans(home: Path) -> tuple[RunDirectory, ...]:
     return tuple(run for run in directory.every(home) if _is_orphan(run, machine) and ensure_runner(run))
 
 
+def needs_runner(run: RunDirectory) -> bool:
+    """Whether the run is to continue: it has not ended, or it was resumed since it ended or was suspended."""
+    status, desired = run.status(), run.desired()
+    phase = status.phase
+    is_asleep = phase is Phase.SUSPENDED and (desired.job.policy.suspend or desired.deleted)
+    return suspend.is_called_back(desired.job, status) or not (phase.is_final or is_asleep)
+
+
 def _is_orphan(run: RunDirectory, machine: Machine) -> bool:
     if run.is_held():
         return False
     try:
-        status, desired = run.status(), run.desired()
-        phase = status.phase
-        asleep = phase is Phase.SUSPENDED and (desired.job.policy.suspend or desired.deleted)
-        needs_one = suspend.is_called_back(desired.job, status) or not (phase.is_final or asleep)
         # The context last: every command asks this of every run, and most of them have ended.
-        return needs_one and run.context().is_of(machine)
+        return needs_runner(run) and run.context().is_of(machine)
     except errors.BiremeError:
         # A damaged run must not keep every command from working; `show` and `rm` speak of it.
         return False

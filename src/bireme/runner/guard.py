@@ -24,7 +24,7 @@ import msgspec
 from bireme.backends.local import cgroups, processes
 from bireme.backends.local.preflight import provenance
 from bireme.backends.local.processes import Input
-from bireme.runner import loop
+from bireme.runner import control, loop
 from bireme.runs import runner_log
 from bireme.runs.directory import RunDirectory
 from bireme.runs.run_files import RunId
@@ -110,7 +110,9 @@ def _guard(run: RunDirectory, lock: FileLock | None, stdin: Input | None) -> Non
         _, status = os.waitpid(pid, 0)
         exit_code = os.waitstatus_to_exitcode(status)
         if exit_code == 0:
-            return
+            # A command that resumed the run while its runner was leaving found it held, and started none.
+            lock = run.hold() if control.needs_runner(run) else None
+            continue
         now = time.monotonic()
         deaths = [death for death in deaths if now - death < _WINDOW] + [now]
         runner_log.say(f"the runner ended with {exit_code}; starting another")

@@ -25,6 +25,7 @@ from bireme.model.job import Job
 from bireme.model.pods import Resources
 from bireme.model.replicas import Loss, Observation, ReplicaPhase
 from bireme.model.status import Phase, Status
+from bireme.runner import control
 from bireme.runner.loop import RunStore, carry_on
 from bireme.runs import directory
 from bireme.runs.journal import Backlog
@@ -343,6 +344,9 @@ class Life:
         self.machine.tell("the runner has nothing left to do")
         alive = list(self.machine.processes.values())
         need(not alive, f"{alive} outlive their runner")
+        if control.needs_runner(self.run):
+            # So does its guard: the user resumed the job while the runner was leaving.
+            self._loop.call_soon(self._start_runner)
 
     def _strike(self, mishap: Mishap) -> None:
         machine, rng = self.machine, self._rng
@@ -478,10 +482,11 @@ def _drop(loop: VirtualLoop) -> None:
 
 def _close(home: Path, before: set[str]) -> None:
     """A killed process has no open files; here they have to be closed."""
-    for name in set(os.listdir("/proc/self/fd")) - before:
+    for name in os.listdir("/proc/self/fd"):
         try:
             target = os.readlink(f"/proc/self/fd/{name}")
-            if target.startswith((str(home), "pipe:")):
+            # A number that was in use before may have been given to a file of this run since.
+            if target.startswith(str(home)) or (target.startswith("pipe:") and name not in before):
                 os.close(int(name))
         except OSError:
             continue

@@ -287,8 +287,10 @@ class ReplicaRun:
         process = self._running.get(name)
         if process is not None:
             process.signal(signal.SIGTERM)
-            await asyncio.sleep(min(self.placed.start.pod.grace, 5.0))
-            if name in self._running:
+            try:
+                async with asyncio.timeout(min(self.placed.start.pod.grace, 5.0)):
+                    await process.wait()
+            except TimeoutError:
                 process.signal(signal.SIGKILL)
 
     async def _pause(self, until: float | None) -> None:
