@@ -25,7 +25,14 @@ def belongs_elsewhere(option: str, args: Sequence[str], ours: Mapping[str, bool]
     word = option
     if not option.startswith("--"):  # of `-workers` click reports only `-w`
         word = next((word.partition("=")[0] for word in args if word.startswith(option)), option)
-    near = _nearest(word, ours)
+    if word.lstrip("-").replace("_", "-") in _COUNTS_OF_OTHERS:
+        near = "--workers"
+    elif f"-{word}" in ours:
+        near = f"-{word}"
+    else:
+        import difflib  # here, because it is hardly ever needed
+
+        near = next(iter(difflib.get_close_matches(word, ours, n=1, cutoff=0.8)), "")
     left, right = split(args, ours)
     script = next((word for word in left if word.endswith(ENDINGS)), "")
     hints: list[str] = []
@@ -78,16 +85,6 @@ def _workers(options: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
             value = value if mark else next(iter(words[index + 1 :]), "")
             return ("--workers", value) if value.isdecimal() else ()
     return ()
-
-
-def _nearest(word: str, ours: Mapping[str, bool]) -> str:
-    if word.lstrip("-").replace("_", "-") in _COUNTS_OF_OTHERS:
-        return "--workers"
-    if f"-{word}" in ours:
-        return f"-{word}"
-    import difflib  # here, because it is hardly ever needed
-
-    return next(iter(difflib.get_close_matches(word, ours, n=1, cutoff=0.8)), "")
 
 
 def supplemented(

@@ -115,7 +115,12 @@ class JobHandle:
     ) -> Following:
         """A follower of a job's lines and state, for a program that shows them as they come."""
         full = None if replica is None else self._found.replica(replica)
-        return self._found.watch(LogSelection(replica=full, since=_moment(since), last=tail))
+        match since:
+            case datetime():
+                since = since.timestamp()
+            case timedelta():
+                since = time.time() - since.total_seconds()
+        return self._found.watch(LogSelection(replica=full, since=since, last=tail))
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """The checkpoints that its script saved, the oldest first."""
@@ -349,13 +354,3 @@ class Client:
             raise errors.BadInput(
                 "the folder that this was started in does not exist any more", hint="cd to one that does"
             ) from None
-
-
-def _moment(since: Since) -> float | None:
-    match since:
-        case datetime():
-            return since.timestamp()
-        case timedelta():
-            return time.time() - since.total_seconds()
-        case _:
-            return since

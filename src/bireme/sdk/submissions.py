@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,14 @@ def of_documents(
         documents, lambda file, path: launch_of(_folder(file, invocation.cwd) / path, path), diagnostics
     )
     batch = _batch(_renamed(reading, name) if name else reading, options, invocation)
-    return replace(batch, beside=tuple(_beside(documents)))
+    jobs, beside = (*read.KINDS, "Pod"), []
+    for document in documents:
+        whole = document.root.plain()
+        is_list = isinstance(whole, dict) and whole.get("kind") == "List"
+        for item in whole.get("items") or () if is_list else (whole,):
+            if isinstance(item, dict) and item.get("apiVersion") and item.get("kind") not in jobs:
+                beside.append(item)
+    return replace(batch, beside=tuple(beside))
 
 
 def of_manifest(
@@ -240,20 +247,6 @@ def _batch(reading: Reading, options: RunOptions, invocation: Invocation) -> Sub
         warnings=tuple(str(warning) for warning in reading.warnings),
         options=options,
     )
-
-
-def _beside(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
-    """The objects of documents that are no jobs."""
-    for document in documents:
-        whole = document.root.plain()
-        is_list = isinstance(whole, dict) and whole.get("kind") == "List"
-        for item in whole.get("items") or () if is_list else (whole,):
-            if (
-                isinstance(item, dict)
-                and item.get("apiVersion")
-                and item.get("kind") not in (*read.KINDS, "Pod")
-            ):
-                yield item
 
 
 def _absolute(options: RunOptions, cwd: Path) -> RunOptions:

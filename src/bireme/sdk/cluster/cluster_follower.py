@@ -143,7 +143,10 @@ class ClusterWatch:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             ready.cancel()
-            raise _first(running.exception())
+            error = running.exception()
+            while isinstance(error, BaseExceptionGroup):  # which the tasks of the listener end with
+                error = error.exceptions[0]
+            raise error or errors.OurBug("the job is not listened to any more")
         return listener
 
     def _look(self) -> JobSnapshot:
@@ -163,10 +166,3 @@ class ClusterWatch:
     def _present(self) -> tuple[Pod, ...]:
         listener = self._listener
         return tuple(pod for pod in listener.pods if pod.metadata.uid not in listener.gone)
-
-
-def _first(error: BaseException | None) -> BaseException:
-    """The one error that a group of tasks ended with."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error or errors.OurBug("the job is not listened to any more")

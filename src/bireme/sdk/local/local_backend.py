@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from bireme.runner import control, submit
 from bireme.runs import attendance, directory, machine, run_files
 from bireme.runs.directory import RunDirectory
 from bireme.runs.logs.log_reader import EVERYTHING, LogSelection
-from bireme.runs.storage.locks import FileLock
 from bireme.sdk import rank_names, scale_requests
 from bireme.sdk.backends import STOP_PATIENCE, BackendName, Started
 from bireme.sdk.submissions import SubmissionBatch
@@ -251,7 +251,13 @@ class LocalJob:
                 control.discard(self.run)
             if self.run.is_held():
                 self._await_rest()
-            lock, unless = self._held(), lambda: control.goes_on(self.run)
+            # It has ended, and its runner is about to leave; if it runs again, there is no lock.
+            end = time.monotonic() + STOP_PATIENCE
+            while (lock := control.hold_ended(self.run)) is None:
+                if self.run.is_active() or time.monotonic() > end:
+                    break
+                time.sleep(_LOOK_EVERY)
+            unless: Callable[[], bool] = partial(control.goes_on, self.run)
         except errors.OurBug:
             # Its files cannot be read, so no runner can be asked to end it; what no runner holds may go.
             lock, unless = self.run.hold(), lambda: False
@@ -265,15 +271,6 @@ class LocalJob:
 
             if not Ledger(self.run.home).remove(self.run.id, unless):
                 raise self._goes_on()
-
-    def _held(self) -> FileLock | None:
-        """The lock of a run that has ended, as soon as its runner has left; None if it runs again."""
-        end = time.monotonic() + STOP_PATIENCE
-        while (lock := control.hold_ended(self.run)) is None:
-            if self.run.is_active() or time.monotonic() > end:
-                break
-            time.sleep(_LOOK_EVERY)
-        return lock
 
     def _goes_on(self) -> errors.BadInput:
         from bireme.sdk.local import run_views

@@ -36,7 +36,13 @@ def ended(home: Path) -> tuple[EndedRun, ...]:
                 over.add(row.id)
     # One that failed may be resumed, and then begins where it began before, if it has saved nothing.
     needing = [run for row, run in rows if row.id not in over or row.phase is Phase.FAILED]
-    needed = _Needed(_mentioned(needing), tuple(folder for run in needing for folder in _origins(run)))
+    started_with = []  # which may name the folder of another run
+    for run in needing:
+        for name in ("job.json", "context.json"):
+            with suppress(OSError):
+                started_with.append(files.read(run.path / name))
+    origins = tuple(folder for run in needing for folder in _origins(run))
+    needed = _Needed(b"\n".join(started_with), origins)
     return tuple(
         EndedRun(
             id=f"{run.id.name}#{run.id.number}",
@@ -112,18 +118,6 @@ class _Needed(NamedTuple):
         # With what may follow a folder's name: mnist/1 is not mnist/12.
         named = any(os.fsencode(folder) + end in self.words for end in (b"/", b"@", b'"', b":"))
         return named or any(f"{origin}/".startswith(f"{real}/") for origin in self.origins)
-
-
-def _mentioned(runs: Iterable[RunDirectory]) -> bytes:
-    """What runs were started with: it may name the folder of another run."""
-    found = []
-    for run in runs:
-        for name in ("job.json", "context.json"):
-            try:
-                found.append(files.read(run.path / name))
-            except OSError:
-                continue
-    return b"\n".join(found)
 
 
 def _origins(run: RunDirectory) -> list[str]:

@@ -26,7 +26,7 @@ from bireme.runs.storage import files
 from bireme.sdk import diagnosis, job_state, tracebacks
 from bireme.sdk.diagnosis import Evidence
 from bireme.sdk.local import run_history
-from bireme.sdk.views import CheckpointView, Diagnosis, JobSummary, JobView, Progress
+from bireme.sdk.views import CheckpointView, Diagnosis, JobSummary, JobView
 
 _MOST_SIGNS = 500
 """Lines, and records of each rank, that show the pace of a job."""
@@ -126,6 +126,10 @@ def _summary(run: RunDirectory, here: Machine, context: RunContext, job: Job, st
     has_runner = not phase.is_final and run.is_held()
     alive = has_runner or not is_here
     is_ending = has_runner and job_state.is_stopping(job, status, seen(run.path).replicas)
+    try:
+        progress = progress_reader.of(run.path) or progress_reader.printed(run.logs, job)
+    except (OSError, ValueError, struct.error, errors.BiremeError):
+        progress = None  # a list of jobs is no place to complain of a damaged file of one of them
     return JobSummary(
         id=id,
         name=run.id.name,
@@ -147,17 +151,10 @@ def _summary(run: RunDirectory, here: Machine, context: RunContext, job: Job, st
         why=(job_state.stopping(job) if is_ending else "")
         or job_state.why(id, job, status, context.machine.host, is_here, time.time())
         or (job_state.resting(job, present) if phase is Phase.RUNNING else ""),
-        progress=_progress(run, job),
+        progress=progress,
         stopping=is_ending,
         resuming=phase is Phase.SUSPENDED and not job.policy.suspend,
     )
-
-
-def _progress(run: RunDirectory, job: Job) -> Progress | None:
-    try:
-        return progress_reader.of(run.path) or progress_reader.printed(run.logs, job)
-    except (OSError, ValueError, struct.error, errors.BiremeError):
-        return None  # a list of jobs is no place to complain of a damaged file of one of them
 
 
 def _former_restarts(run: RunDirectory, job: Job, present: Iterable[Replica]) -> int:
