@@ -104,7 +104,7 @@ class Machine:
     def calm_down(self) -> None:
         self.calm, self.disk_is_full, self.fuse = True, False, None
         for process in list(self.processes.values()):
-            # Where another container has ended for good, one that lasts would keep its replica, as in a cluster.
+            # Where another container ended for good, one that lasts would keep its replica, as in a cluster.
             ends = self.ends.get((process.replica, process.attempt), [])
             if not process.lasts or any(container in ("main", "helper") for container, _ in ends):
                 process.end_after(1.0 + 9.0 * self.rng.random(), 0)
