@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.local.harness import Bireme
 
 JOB = """
@@ -95,3 +97,30 @@ def test_init_containers_run_first_and_a_failed_container_is_restarted_in_place(
     assert "beside" in done.stdout
     status = bireme.status("staged")
     assert (status.attempt, status.crashes) == (0, 1)
+
+
+SIDECAR = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: proxied}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 3600
+      initContainers:
+      - {name: proxy, image: x, restartPolicy: Always,
+         command: [sh, -c, 'echo $$ > proxy.pid; exec sleep 3600']}
+      containers:
+      - {name: main, image: x, command: [sh, -c, 'until test -s proxy.pid; do sleep 0.1; done; echo done']}
+"""
+
+
+def test_a_sidecar_is_ended_after_the_program_and_its_job_is_at_rest(bireme: Bireme) -> None:
+    bireme.write("job.yaml", SIDECAR)
+
+    done = bireme("run", "-f", "job.yaml")
+
+    assert done.returncode == 0, done.stderr
+    assert "done" in done.stdout
+    assert not Path(f"/proc/{(bireme.folder / 'proxy.pid').read_text().strip()}").exists()

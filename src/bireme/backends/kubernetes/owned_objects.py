@@ -79,10 +79,9 @@ class OwnedObjects:
         self._sole.add(job.uid)
 
     async def make_service(self, job: Job, service: Object) -> None:
-        made = self._services.setdefault(job.uid, {})
-        name = service["metadata"]["name"]
-        if name not in made:
-            made[name] = await make(self._api, job, service)
+        # Asked for with every pod, not remembered: another operator may have removed it with the last one.
+        uid = await make(self._api, job, service)
+        self._services.setdefault(job.uid, {})[service["metadata"]["name"]] = uid
 
     async def drop_service(self, job: Job, name: str) -> None:
         known = self._services.get(job.uid, {})
