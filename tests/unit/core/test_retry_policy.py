@@ -170,6 +170,28 @@ def test_who_raised_an_error_is_to_blame_and_not_whom_it_took_along() -> None:
     assert (blame.replica, blame.error, blame.exit_code) == ("mnist-worker-1", "ValueError: no", 1)
 
 
+def test_a_status_keeps_the_first_300_characters_of_an_error() -> None:
+    world = at_work(gang())
+
+    world.look(
+        replace(fell("worker-1", Told("E", "e" * 400)), message="m" * 400), running("worker-0"), at=10.0
+    )
+
+    blame = world.status.blame
+    assert blame is not None
+    assert (blame.message, blame.error) == ("m" * 300, "E: " + "e" * 297)
+
+
+def test_a_job_that_ran_out_of_time_has_no_replica_to_blame() -> None:
+    job = gang()
+    world = at_work(replace(job, policy=replace(job.policy, deadline=5.0)))
+
+    world.look(fell("worker-1", VALUE), running("worker-0"), at=10.0)
+
+    assert world.phase() is Phase.FAILED
+    assert world.status.blame is None
+
+
 def test_a_success_beside_an_error_that_cannot_change_is_a_success() -> None:
     world = World(workers(1, unit=RestartScope.GANG))
     world.look(running("worker-0"))

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.build import CLUSTER, book, job, place, role, tally
 
 from bireme import kinds
-from bireme.kinds.contract import Injects, Kind, Undecided
+from bireme.kinds.contract import Injects, Kind, ScriptRole, Undecided
 from bireme.model.job import Job, Naming, Restart, Role, replica_ids, replica_name
 
 # What manifests rely on, one line for each kind and version.
@@ -139,3 +139,29 @@ def test_names_follow_the_naming_of_the_role() -> None:
     assert named(Naming.ROLE_AND_INDEX) == "mnist-ps-3"
     assert named(Naming.ROLE) == "mnist-ps"
     assert named(Naming.INDEX) == "mnist-3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "roles"),
+    [
+        ("PyTorchJob", "Master 1, Worker 2"),
+        ("XGBoostJob", "Master 1, Worker 2"),
+        ("TFJob", "Worker 3"),
+        ("JAXJob", "Worker 3"),
+        ("MXJob", "Scheduler 1 idle, Server 1 idle, Worker 3"),
+        ("MPIJob", "Launcher 1 idle mpirun -np 3, Worker 3 silent"),
+    ],
+)
+def test_a_script_on_three_workers_becomes_roles(kind: str, roles: str) -> None:
+    def shown(found: ScriptRole) -> str:
+        marks = [*([] if found.computes else ["idle"]), *([] if found.runs else ["silent"]), *found.before]
+        return " ".join([found.key, str(found.replicas), *marks])
+
+    assert ", ".join(map(shown, kinds.named(kind).script_roles(3))) == roles
+
+
+def test_open_mpi_may_start_a_script_as_root() -> None:
+    launcher, worker = kinds.named("MPIJob").script_roles(2)
+
+    assert launcher.env == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    assert not worker.env
